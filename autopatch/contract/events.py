@@ -1,0 +1,411 @@
+"""Everything that can happen to an incident. An event owns its name and version; its subject is incidents.<id>.<name>."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, SerializeAsAny, ValidationError
+
+from autopatch.contract.errors import ContractError
+from autopatch.contract.evidence import (
+    Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, TargetState,
+)
+from autopatch.contract.model import Moment, Word, canonical, digest
+from autopatch.contract.plan import Plan, StepResult, UndoRecord
+from autopatch.contract.target import Rung
+
+
+class Event(Word):
+    """The body of an event. Subclasses set `name`; `version` rises when a field changes its meaning."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+
+class Alert(Word):
+    """One alert, as Alertmanager or Grafana told it, redacted. `identity` is the digest of its labels."""
+
+    identity: str
+    alertname: str
+    labels: dict[str, str]
+    annotations: dict[str, str] = Field(default_factory=dict)
+    starts_at: Moment
+    status: Literal["firing", "resolved"] = "firing"
+    silenced: bool = False
+    source: Literal["alertmanager", "grafana", "reconciliation", "watch"] = "alertmanager"
+    generator_url: str = ""
+
+
+class Opened(Event):
+    """An alert that one target claims, or a defect job of a person."""
+
+    name: ClassVar[str] = "opened"
+    target: str
+    title: str
+    alert: Alert | None = None
+    generation: int = 0
+
+
+class AlertUpdated(Event):
+    """A later word about an alert of this incident, or another alert of its target."""
+
+    name: ClassVar[str] = "alert_updated"
+    alert: Alert
+    why: str = ""
+
+
+class Cleared(Event):
+    """The alert is no longer firing, by its sender's word. Before anything was applied that closes the incident."""
+
+    name: ClassVar[str] = "cleared"
+    identity: str
+    at: Moment
+
+
+class Reproduced(Event):
+    """The check was measured and is red now."""
+
+    name: ClassVar[str] = "reproduced"
+    signal: str
+    checks: tuple[Measurement, ...]
+
+
+class NotReproduced(Event):
+    """The check is green: nothing is changed."""
+
+    name: ClassVar[str] = "not_reproduced"
+    reason: str
+    checks: tuple[Measurement, ...] = ()
+
+
+class Diagnosed(Event):
+    """Ranked causes with the evidence they cite; `missing` says what could not be had and why."""
+
+    name: ClassVar[str] = "diagnosed"
+    causes: tuple[Cause, ...] = Field(min_length=1)
+    evidence: tuple[Evidence, ...]
+    missing: tuple[str, ...] = ()
+    state: TargetState
+    explanation: str = ""
+    signature: str = Field(description="what lessons are recalled by: target, check and top cause")
+    model: ModelUse
+
+
+class Undiagnosed(Event):
+    """No cause stands out; a person gets the evidence."""
+
+    name: ClassVar[str] = "undiagnosed"
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    missing: tuple[str, ...] = ()
+    model: ModelUse
+
+
+class Planned(Event):
+    """One attempt."""
+
+    name: ClassVar[str] = "planned"
+    plan: Plan
+    plan_hash: str
+    model: ModelUse
+
+
+class Observed(Event):
+    """The target's rung is observe: the diagnosis is all that is wanted."""
+
+    name: ClassVar[str] = "observed"
+    summary: str
+
+
+class Rehearsed(Event):
+    """Red unchanged, green changed; or not rehearsed, and why that is allowed."""
+
+    name: ClassVar[str] = "rehearsed"
+    plan_hash: str
+    rehearsal: Rehearsal
+
+
+class RehearsalFailed(Event):
+    """The plan did not turn red into green in the sandbox."""
+
+    name: ClassVar[str] = "rehearsal_failed"
+    plan_hash: str
+    rehearsal: Rehearsal
+
+
+class ApprovalRequested(Event):
+    """A person must decide, before `expires_at`."""
+
+    name: ClassVar[str] = "approval_requested"
+    plan_hash: str
+    why: str
+    approvers: tuple[str, ...] = ()
+    needed: int = Field(default=1, ge=1)
+    expires_at: Moment
+
+
+class Approved(Event):
+    """A person said yes to exactly this plan."""
+
+    name: ClassVar[str] = "approved"
+    plan_hash: str
+    person: str
+    comment: str = ""
+
+
+class Rejected(Event):
+    """A person said no."""
+
+    name: ClassVar[str] = "rejected"
+    plan_hash: str
+    person: str
+    reason: str
+
+
+class Expired(Event):
+    """Nobody decided in time."""
+
+    name: ClassVar[str] = "expired"
+    plan_hash: str
+
+
+class Refused(Event):
+    """Policy does not allow the plan."""
+
+    name: ClassVar[str] = "refused"
+    plan_hash: str
+    rule: str
+    reason: str
+
+
+class Proposed(Event):
+    """The target's rung is suggest: the rehearsed plan is handed over."""
+
+    name: ClassVar[str] = "proposed"
+    plan_hash: str
+    why: str
+
+
+class Applying(Event):
+    """The claim, appended before the first side effect; holds the undo."""
+
+    name: ClassVar[str] = "applying"
+    plan_hash: str
+    undo: tuple[UndoRecord, ...]
+    rung: Rung
+    rule: str
+    rehearsed: bool
+    approved_by: tuple[str, ...] = ()
+
+
+class Applied(Event):
+    """Every step has its effect."""
+
+    name: ClassVar[str] = "applied"
+    plan_hash: str
+    results: tuple[StepResult, ...]
+    diff: str = ""
+    at: Moment
+
+
+class ApplyFailed(Event):
+    """A step failed; what was done is undone."""
+
+    name: ClassVar[str] = "apply_failed"
+    plan_hash: str
+    results: tuple[StepResult, ...]
+    reason: str
+
+
+class RollingBack(Event):
+    """The claim on undoing."""
+
+    name: ClassVar[str] = "rolling_back"
+    reason: str
+
+
+class RolledBack(Event):
+    """The target is as it was, or there was nothing to undo."""
+
+    name: ClassVar[str] = "rolled_back"
+    results: tuple[StepResult, ...]
+    detail: str = ""
+
+
+class RollbackFailed(Event):
+    """Critical: a person must look now."""
+
+    name: ClassVar[str] = "rollback_failed"
+    results: tuple[StepResult, ...]
+    reason: str
+
+
+class Stale(Event):
+    """The target is not what the plan was made for; nothing was changed."""
+
+    name: ClassVar[str] = "stale"
+    reason: str
+
+
+class Recovered(Event):
+    """Proven on live signals."""
+
+    name: ClassVar[str] = "recovered"
+    comparisons: tuple[Comparison, ...]
+
+
+class NotRecovered(Event):
+    """Worse, or still firing."""
+
+    name: ClassVar[str] = "not_recovered"
+    reason: str
+    comparisons: tuple[Comparison, ...] = ()
+
+
+class Inconclusive(Event):
+    """Neither proven nor refuted; the soak is extended, or it is said for good."""
+
+    name: ClassVar[str] = "inconclusive"
+    reason: str
+    comparisons: tuple[Comparison, ...] = ()
+
+
+class LessonRecorded(Event):
+    """What knowledge learnt from how this ended. `trust` counts validated outcomes only."""
+
+    name: ClassVar[str] = "lesson_recorded"
+    lesson_id: str
+    signature: str
+    outcome: str
+    trust: float
+    summary: str = ""
+
+
+class Waiting(Event):
+    """Something is missing; nothing is done until it is back."""
+
+    name: ClassVar[str] = "waiting"
+    on: str = Field(description="what is missing: nats, prometheus, docker, qdrant, model, policy, target")
+    reason: str
+    room: str
+
+
+class Escalated(Event):
+    """A person is needed; every attempt's evidence is in this log."""
+
+    name: ClassVar[str] = "escalated"
+    reason: str
+    critical: bool = False
+    room: str
+
+
+class Cancelled(Event):
+    """A person stopped it."""
+
+    name: ClassVar[str] = "cancelled"
+    person: str
+    reason: str = ""
+
+
+class Reopened(Event):
+    """A person wants another try."""
+
+    name: ClassVar[str] = "reopened"
+    person: str
+    reason: str = ""
+
+
+EVENTS: Mapping[str, type[Event]] = {
+    cls.name: cls
+    for cls in (
+        Opened, AlertUpdated, Cleared, Reproduced, NotReproduced, Diagnosed, Undiagnosed, Planned, Observed, Rehearsed,
+        RehearsalFailed, ApprovalRequested, Approved, Rejected, Expired, Refused, Proposed, Applying, Applied, ApplyFailed,
+        RollingBack, RolledBack, RollbackFailed, Stale, Recovered, NotRecovered, Inconclusive, LessonRecorded, Waiting,
+        Escalated, Cancelled, Reopened,
+    )
+}
+
+
+class Unknown(Event):
+    """An event of a newer contract: kept as it came, changes no state."""
+
+    name: ClassVar[str] = "unknown"
+    event: str
+    data: dict[str, Any]
+
+
+class Envelope(Word):
+    """What is on the log. `hash` covers everything else in it, `previous_hash` chains it to the incident's last event."""
+
+    event_id: str
+    incident_id: str
+    event: str
+    version: int
+    at: Moment
+    by: str = Field(description="a room, or person:<name>")
+    caused_by: str = Field(default="", description="event_id of what was heard")
+    attempt: int = 0
+    previous_hash: str = ""
+    hash: str = ""
+    data: SerializeAsAny[Event]
+
+    @property
+    def subject(self) -> str:
+        """Where it is on the bus."""
+        return subject_of(self.incident_id, self.event)
+
+    def sealed(self) -> "Envelope":
+        """The same with its hash."""
+        return self.model_copy(update={"hash": self.computed_hash()})
+
+    def computed_hash(self) -> str:
+        """SHA-256 over the canonical JSON of all but `hash`."""
+        return digest(canonical(self.model_dump(mode="json", exclude={"hash"})))
+
+    def encode(self) -> bytes:
+        """The bytes on the wire."""
+        return self.model_dump_json().encode()
+
+
+def subject_of(incident_id: str, event: str = "*") -> str:
+    """The subject of one event of one incident, or of all of them."""
+    return f"incidents.{incident_id}.{event}"
+
+
+def decode(data: bytes) -> Envelope:
+    """Raises ContractError when the bytes are not an envelope or its body is not the event that it says."""
+    try:
+        raw = _Raw.model_validate_json(data)
+        cls = EVENTS.get(raw.event)
+        known = cls is not None and raw.version <= cls.version
+        body = cls.model_validate(raw.data) if cls and known else Unknown(event=raw.event, data=raw.data)
+        return Envelope(**{**raw.__dict__, "data": body})
+    except ValidationError as error:
+        raise ContractError(f"not an event: {error.error_count()} faults, first: {_first(error)}") from error
+
+
+def verify_hash(data: bytes) -> bool:
+    """Does the stored hash match the stored bytes, unknown fields included?"""
+    raw = _Raw.model_validate_json(data)
+    parts = json.loads(data)
+    parts.pop("hash", None)
+    return digest(canonical(parts)) == raw.hash
+
+
+class _Raw(Word):
+    event_id: str
+    incident_id: str
+    event: str
+    version: int
+    at: Moment
+    by: str
+    caused_by: str = ""
+    attempt: int = 0
+    previous_hash: str = ""
+    hash: str = ""
+    data: dict[str, Any]
+
+
+def _first(error: ValidationError) -> str:
+    fault = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(str(p) for p in fault['loc'])}: {fault['msg']}"
