@@ -78,7 +78,8 @@ async def count_complaints(service: Process, counts: Counter[str]) -> None:
             continue
         if entry.get("level") in ("warning", "error"):
             detail = entry.get("error") or entry.get("reason")
-            counts[f"{entry['message']}: {detail}" if detail else entry["message"]] += 1
+            message = entry["message"].split("\n")[0]
+            counts[f"{message}: {detail}" if detail else message] += 1
 
 
 async def rehearse(options: argparse.Namespace) -> tuple[dict[str, float], Counter[str]]:
@@ -123,7 +124,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--config", type=Path, required=True, help="the configuration to try; its ports are not used")
     parser.add_argument("--release", help="default: the one that this image carries")
     parser.add_argument("--rate", type=float, default=150, help="requests per second")
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of the measured load")
+    parser.add_argument("--seconds", type=float, default=3.5, help="length of the measured load")
     parser.add_argument("--refund-share", type=float, default=0.2)
     parser.add_argument("--query-ms", type=int, default=90, help="how long a query takes")
     parser.add_argument("--max-p95", type=float, default=0.2, help="seconds")

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# Builds the images that AutoPatch needs and names them on standard output, one a line; quick when nothing changed.
+#   autopatch-sandbox:SUITE      Python, pytest and the libraries of the demo service
+#   autopatch-demo-payments:1    the demo service, good release
+#   autopatch-demo-payments:2    the same with the bad release
+# The base is AUTOPATCH_BASE_IMAGE (such as python:3.11-slim) when that is set and can be pulled, else it is made of
+# Debian packages with mmdebstrap, which needs root but no image registry. AUTOPATCH_SUITE: default, this machine's release.
+# The engine is the one that DOCKER_HOST names, else the default one; `engine.sh start DIR` gets one.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+demo=$here/../demo
+say() { echo "images: [$SECONDS s] $*" >&2; }
+die() { say "$*"; exit 1; }
+
+suite=${AUTOPATCH_SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
+suite=${suite:-bookworm}
+base=autopatch-sandbox:$suite
+payments=autopatch-demo-payments
+label=org.autopatch.inputs
+work=$(mktemp -d "${TMPDIR:-/tmp}/autopatch-images.XXXXXX")
+made=()
+cleanup() {
+  for container in "${made[@]}"; do docker rm -f "$container" >/dev/null 2>&1 || true; done
+  rm -rf --one-file-system "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# A container that only lends its file system. The caller notes its id in `made`.
+lend() { docker create --network none "$@"; }
+has() { [ "$(docker image inspect --format "{{index .Config.Labels \"$label\"}}" "$1" 2>/dev/null)" = "$2" ]; }
+digest() { sha256sum | cut -c1-16; }
+
+need_engine() {
+  command -v docker >/dev/null || die "no docker command here. Run engine.sh start DIR, or install Docker"
+  docker version >/dev/null 2>&1 || die "no Docker engine answers at ${DOCKER_HOST:-unix:///var/run/docker.sock}. Run engine.sh start DIR and set DOCKER_HOST to what it prints"
+}
+
+# --- the base -------------------------------------------------------------------------------------------------------
+
+# The sources and download settings of this machine's apt, as far as they concern the suite.
+apt_sources() {
+  local file
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/{debian,ubuntu}.sources; do
+    if [ -s "$file" ] && grep -Eq "^[^#]*\b$suite\b" "$file"; then echo "$file"; fi
+  done
+}
+apt_options() { apt-config dump | grep -E '^Acquire::(Check-|https?::|.*[Pp]roxy)' | sed 's/;$//' || true; }
+
+need_mmdebstrap() {
+  command -v mmdebstrap >/dev/null && return
+  [ "$(id -u)" = 0 ] && [ "${AUTOPATCH_INSTALL:-yes}" = yes ] && command -v apt-get >/dev/null ||
+    die "mmdebstrap is missing: apt-get install mmdebstrap as root, or set AUTOPATCH_BASE_IMAGE=python:3.11-slim"
+  say "installing mmdebstrap (once)"
+  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap; } >"$work/install.log" 2>&1 ||
+    die "could not install mmdebstrap: $(tail -n 3 "$work/install.log")"
+}
+
+base_from_packages() { # inputs
+  local packages options=() sources=() line
+  [ "$(id -u)" = 0 ] || die "building from Debian packages needs root. Run as root, or set AUTOPATCH_BASE_IMAGE=python:3.11-slim"
+  need_mmdebstrap
+  packages=$(grep -v '^#' "$here/packages.txt" | paste -sd,)
+  while read -r line; do [ -z "$line" ] || options+=(--aptopt="$line"); done < <(apt_options)
+  mapfile -t sources < <(apt_sources)
+  say "$base: installing $packages into a minimal $suite (about half a minute)"
+  mmdebstrap --quiet --variant=essential --include="$packages" "${options[@]}" \
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
+    --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+    --customize-hook='rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
+    "$suite" "$work/base.tar" "${sources[@]}" 2>"$work/mmdebstrap.log" ||
+    die "mmdebstrap failed: $(tail -n 5 "$work/mmdebstrap.log")"
+  say "$base: importing $(du -h "$work/base.tar" | cut -f1)"
+  docker import --change "LABEL $label=$1" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$work/base.tar" "$base" >/dev/null
+}
+
+base_from_registry() { # inputs
+  local container
+  say "$base: pulling $AUTOPATCH_BASE_IMAGE"
+  docker pull --quiet "$AUTOPATCH_BASE_IMAGE" >"$work/pull.log" 2>&1 || {
+    say "cannot pull it ($(tail -n 1 "$work/pull.log")): falling back to Debian packages"
+    return 1
+  }
+  say "$base: installing Python libraries into it"
+  container=$(docker create --network host "$AUTOPATCH_BASE_IMAGE" pip install --no-cache-dir --root-user-action=ignore -r /requirements.txt)
+  made+=("$container")
+  docker cp -q "$here/requirements.txt" "$container:/requirements.txt" 2>/dev/null || docker cp "$here/requirements.txt" "$container:/requirements.txt"
+  docker start --attach "$container" >"$work/pip.log" 2>&1 || die "pip failed in $AUTOPATCH_BASE_IMAGE: $(tail -n 3 "$work/pip.log")"
+  docker commit --change "LABEL $label=$1" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$container" "$base" >/dev/null
+}
+
+build_base() {
+  local inputs
+  inputs=$( { cat "$here/packages.txt" "$here/requirements.txt"; echo "$suite ${AUTOPATCH_BASE_IMAGE:-}"; } | digest)
+  if has "$base" "$inputs"; then say "$base is up to date"; return; fi
+  if [ -n "${AUTOPATCH_BASE_IMAGE:-}" ] && base_from_registry "$inputs"; then :; else base_from_packages "$inputs"; fi
+}
+
+# --- the demo service -----------------------------------------------------------------------------------------------
+
+# /app holds the service, its load and its rehearsal; of the releases only the one that this image is.
+lay_out() { # release folder
+  mkdir -p "$2/app/payments/releases" "$2/etc/payments"
+  cp "$demo/load.py" "$demo/rehearse.py" "$2/app/"
+  cp "$demo"/payments/*.py "$2/app/payments/"
+  cp "$demo/payments/releases/__init__.py" "$demo/payments/releases/r$1.py" "$2/app/payments/releases/"
+  echo "$1" >"$2/app/payments/RELEASE"
+  chmod -R u=rwX,go=rX "$2"
+}
+
+build_payments() { # release
+  local image=$payments:$1 folder=$work/$1 inputs container
+  lay_out "$1" "$folder"
+  inputs=$( { docker image inspect --format '{{.Id}}' "$base"; cd "$folder" && find . -type f | sort | xargs sha256sum; } | digest)
+  if has "$image" "$inputs"; then say "$image is up to date"; return; fi
+  say "$image: copying the service onto $base"
+  # compiled once, here: the image is read-only when it runs
+  container=$(lend "$base" python3 -m compileall -q --invalidation-mode unchecked-hash /app)
+  made+=("$container")
+  tar -C "$folder" --owner 0 --group 0 -cf - app etc | docker cp - "$container:/"
+  docker start --attach "$container" >"$work/compile.log" 2>&1 || die "$image does not compile: $(tail -n 5 "$work/compile.log")"
+  docker commit --change "LABEL $label=$inputs" --change 'WORKDIR /app' --change 'USER 65534:65534' \
+    --change 'CMD ["python3", "-m", "payments", "--with-database"]' "$container" "$image" >/dev/null
+}
+
+need_engine
+build_base
+for release in 1 2; do build_payments "$release"; done
+say "done"
+printf '%s\n' "$base" "$payments:1" "$payments:2"
