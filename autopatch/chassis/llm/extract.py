@@ -1,0 +1,113 @@
+"""One JSON object out of what a model said: fenced, chatty or cut off. Nothing that it did not say is made up."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from autopatch.chassis.llm.errors import Unreadable
+
+T = TypeVar("T", bound=BaseModel)
+
+LONGEST = 1 << 18  # characters; no answer is that long
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_OBJECT = re.compile(r'\{(?=\s*["}])')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\],]', re.DOTALL)
+_CLOSES = {"{": "}", "[": "]"}
+
+
+def extract(text: str, answer: type[T]) -> T:
+    """The one object in `text` that is an `answer`.
+
+    Of a reply that was cut off only what is complete counts: whole fields of the outer object and whole elements of its lists.
+    Raises Unreadable when there is none, or when there are two that differ. Its message names fields, never values
+    (but for what a validator of `answer` itself says).
+    """
+    if len(text) > LONGEST:
+        raise Unreadable(f"the reply is longer than {LONGEST:,} characters")
+    found: list[T] = []
+    faults: list[str] = []
+    for source in _objects(_THOUGHT.sub("", text)):
+        try:
+            found.append(_validated(source, answer))
+        except (ValueError, RecursionError) as error:
+            faults.append(_fault(error))
+    if not found:
+        raise Unreadable(faults[-1] if faults else "there is no JSON object in the reply")
+    if any(other != found[0] for other in found[1:]):
+        raise Unreadable("the reply holds several different answers")
+    return found[0]
+
+
+def _validated(source: str, answer: type[T]) -> T:
+    data = json.loads(source, strict=False, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
+    names = set(answer.model_fields) | {f.alias for f in answer.model_fields.values() if f.alias}
+    if names and not names & data.keys():
+        raise ValueError("the object has none of the wanted fields")
+    return answer.model_validate_json(json.dumps(data))
+
+
+def _objects(text: str) -> Iterator[str]:
+    """Outermost objects, from left to right; the last may have been cut off."""
+    position = 0
+    while match := _OBJECT.search(text, position):
+        end, rescued = _extent(text, match.start())
+        if end is None:
+            if rescued:
+                yield rescued
+            return
+        yield text[match.start() : end]
+        position = end
+
+
+def _extent(text: str, start: int) -> tuple[int | None, str]:
+    """Where the object that begins at `start` ends. If it never does: None, and its complete part, closed ("" when nothing is)."""
+    stack: list[str] = []
+    safe = ""
+    for token in _TOKEN.finditer(text, start):
+        sign = token[0]
+        if sign == '"':
+            break
+        if sign in _CLOSES:
+            stack.append(sign)
+        elif sign in "}]":
+            if not stack or _CLOSES[stack.pop()] != sign:
+                return token.end(), ""
+            if not stack:
+                return token.end(), ""
+            if _lists_only(stack):
+                safe = _closed(text[start : token.end()], stack)
+        elif sign == "," and _lists_only(stack):
+            safe = _closed(text[start : token.start()], stack)
+    return None, safe
+
+
+def _lists_only(stack: list[str]) -> bool:
+    """Inside the outer object, are only lists open?"""
+    return all(sign == "[" for sign in stack[1:])
+
+
+def _closed(text: str, stack: list[str]) -> str:
+    return text + "".join(_CLOSES[s] for s in reversed(stack))
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("a field occurs twice in one object")
+    return made
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _fault(error: ValueError | RecursionError) -> str:
+    if isinstance(error, ValidationError):
+        first = [f"{'.'.join(map(str, e['loc'])) or 'the object'}: {e['msg']}" for e in error.errors(include_input=False, include_url=False)]
+        return "; ".join(first[:5])
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON at character {error.pos}: {error.msg}"
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
