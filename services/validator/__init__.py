@@ -1,0 +1,1 @@
+"""Measures whether an incident is real, and whether a change cured it."""
