@@ -1,0 +1,1 @@
+"""The gateway: the only room that faces people. REST, live stream, decisions."""

@@ -1,0 +1,43 @@
+"""Hands documents to the knowledge room over its own HTTP."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx2
+from pydantic import ValidationError
+
+from autopatch.contract.errors import OperatorError, Unavailable
+from services.gateway.ports import Document, Ingested
+
+
+class KnowledgeDoor:
+    """POST <url>/v1/documents {documents: [{name, text}]}. Without a URL nothing is forwarded."""
+
+    def __init__(self, url: str, token_file: str = "") -> None:
+        self._url = url.rstrip("/")
+        self._token_file = token_file
+
+    async def ingest(self, documents: Sequence[Document]) -> Ingested:
+        """Raises Unavailable, OperatorError when the room refuses the documents."""
+        if not self._url:
+            raise Unavailable("knowledge", "the gateway does not know where it is", tip="set AUTOPATCH_GATEWAY_KNOWLEDGE_URL")
+        try:
+            async with httpx2.AsyncClient(timeout=60) as client:
+                answer = await client.post(
+                    f"{self._url}/v1/documents", headers=self._headers(),
+                    json={"documents": [d.model_dump() for d in documents]},
+                )
+            if 400 <= answer.status_code < 500:
+                raise OperatorError("the knowledge room refused the documents", tip="see its log")
+            answer.raise_for_status()
+            return Ingested.model_validate_json(answer.content)
+        except (httpx2.HTTPError, ValidationError) as error:
+            raise Unavailable("knowledge", f"documents: {type(error).__name__}") from error
+
+    def _headers(self) -> dict[str, str]:
+        if not self._token_file:
+            return {}
+        try:
+            return {"Authorization": f"Bearer {Path(self._token_file).read_text().strip()}"}
+        except OSError as error:
+            raise Unavailable("knowledge", f"{self._token_file}: {error.strerror}") from error

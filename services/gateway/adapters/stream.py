@@ -1,0 +1,80 @@
+"""The live stream: the log as server-sent events. An event's id is its sequence, so that a reader resumes without a gap."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from autopatch.contract.errors import AutoPatchError, Unavailable
+from autopatch.contract.lifecycle import Stored
+from services.gateway import words
+from services.gateway.ports import FollowedLog
+
+RETRY_MS = 2000
+
+
+class Streams:
+    """All live streams of this process: at most `most`, all ended by `close`."""
+
+    def __init__(self, log: FollowedLog, *, most: int, heartbeat_s: float, send_timeout_s: float) -> None:
+        self._log = log
+        self._most = most
+        self._heartbeat_s = heartbeat_s
+        self._send_timeout_s = send_timeout_s
+        self._closing = asyncio.Event()
+        self.open = 0
+
+    async def close(self) -> None:
+        """Ends every stream; the readers come back to whoever serves next."""
+        self._closing.set()
+
+    def response(self, after: int, incident_id: str) -> EventSourceResponse:
+        """Raises Unavailable when there are too many readers."""
+        if self.open >= self._most:
+            raise Unavailable("gateway", f"{self._most} live streams are open already", tip="try again later, or poll")
+        return EventSourceResponse(
+            self._events(after, incident_id), ping=self._heartbeat_s, send_timeout=self._send_timeout_s, sep="\n"
+        )
+
+    async def _events(self, after: int, incident_id: str) -> AsyncIterator[ServerSentEvent]:
+        self.open += 1
+        source = self._log.follow(after, incident_id)
+        closing = asyncio.create_task(self._closing.wait())
+        try:
+            yield ServerSentEvent(comment="live", retry=RETRY_MS)
+            while (stored := await _next(source, closing)) is not None:
+                yield _event(stored)
+        except AutoPatchError as error:
+            yield ServerSentEvent(event="error", data=json.dumps({"error": str(error)[:400], "tip": "reconnect"}))
+        finally:
+            self.open -= 1
+            closing.cancel()
+            if hasattr(source, "aclose"):
+                await source.aclose()
+
+
+async def _next(source: AsyncIterator[Stored], closing: asyncio.Task[Any]) -> Stored | None:
+    """The next event; None when the source has ended or everything closes."""
+    step = asyncio.create_task(_step(source))
+    both: set[asyncio.Task[Any]] = {step, closing}
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return step.result() if step.done() else None
+    finally:
+        if not step.done():
+            step.cancel()
+            await asyncio.wait({step})
+
+
+async def _step(source: AsyncIterator[Stored]) -> Stored | None:
+    return await anext(source, None)
+
+
+def _event(stored: Stored) -> ServerSentEvent:
+    envelope = stored.envelope
+    data = {
+        "sequence": stored.sequence, "text": words.line(envelope.data), "envelope": envelope.model_dump(mode="json"),
+    }
+    return ServerSentEvent(id=str(stored.sequence), event=envelope.event, data=json.dumps(data, ensure_ascii=False))

@@ -1,0 +1,84 @@
+"""What the gateway needs of the world beyond what every room gets."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Protocol
+
+from opentelemetry.trace import Tracer
+
+from autopatch.chassis.chassis import Chassis, Control, Log
+from autopatch.chassis.settings import Common
+from autopatch.contract.errors import AutoPatchError
+from autopatch.contract.lifecycle import Stored
+from autopatch.contract.model import Word
+
+
+class Unauthenticated(AutoPatchError):
+    """No token, or none that we know."""
+
+
+class Live(Protocol):
+    """Word that cannot wait for the log."""
+
+    async def cancelled(self, incident_id: str) -> None:
+        """Tell whoever works on this incident to stop now. Best effort: the log tells them too, a little later."""
+        ...
+
+
+class FollowedLog(Log, Protocol):
+    """The log, also as it grows."""
+
+    def follow(self, after_sequence: int, incident_id: str = "") -> AsyncIterator[Stored]:
+        """Every event after that stream sequence, in order, without end; of one incident when named. Raises Unavailable.
+
+        A reader that pauses holds back the sender: nothing piles up.
+        """
+        ...
+
+
+class Switch(Control, Protocol):
+    """The global pause, with its button."""
+
+    async def pause(self, reason: str) -> None:
+        """Engage; with an empty reason release. Raises Unavailable."""
+        ...
+
+
+class Unmatched(Protocol):
+    """Alerts that no target, or more than one, claims."""
+
+    async def newest(self, limit: int = 100) -> list[dict[str, Any]]:
+        """The newest ones, oldest first, redacted: {reason, alert}. Raises Unavailable."""
+        ...
+
+
+class Document(Word):
+    """A text for the knowledge base. `name` is its file name; Markdown front matter may say more."""
+
+    name: str
+    text: str
+
+
+class Ingested(Word):
+    """What became of documents: how many chunks were kept, and which documents were not taken and why."""
+
+    stored: int
+    skipped: tuple[str, ...] = ()
+
+
+class Ingest(Protocol):
+    """The knowledge room's door for documents."""
+
+    async def ingest(self, documents: Sequence[Document]) -> Ingested:
+        """Raises Unavailable, OperatorError."""
+        ...
+
+
+class GatewayChassis(Chassis, Protocol):
+    """A chassis with what only the gateway uses."""
+
+    log: FollowedLog
+    control: Switch
+    live: Live
+    unmatched: Unmatched
+    tracer: Tracer
+    common: Common
