@@ -1,6 +1,6 @@
 """What a room is made of: handlers of events and timers, answers to requests, background loops, HTTP routes."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,13 +55,19 @@ Responder = Callable[[Any], Awaitable[Word]]
 
 @dataclass
 class Room:
-    """A room ready to run. `timers` maps a timer's purpose to its handler."""
+    """A room ready to run. `timers` maps a timer's purpose to its handler.
+
+    `shielded` names events whose handlers a cancellation does not interrupt (a step on a target ends first). `historian` rooms
+    handle every event once, also when the incident has moved on; all others skip what is no longer current.
+    """
 
     name: str
     handlers: Mapping[type[Event], Handler] = field(default_factory=dict)
     timers: Mapping[str, Handler] = field(default_factory=dict)
     responders: Mapping[type[Any], Responder] = field(default_factory=dict)
-    background: Sequence[Callable[[], Awaitable[None]]] = ()
+    background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
     routers: Sequence[APIRouter] = ()
     on_start: Sequence[Callable[[], Awaitable[None]]] = ()
+    shielded: frozenset[type[Event]] = frozenset()
+    historian: bool = False
     on_stop: Sequence[Callable[[], Awaitable[None]]] = ()

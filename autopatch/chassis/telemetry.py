@@ -47,7 +47,7 @@ def scope(tracer: Tracer, incident_id: str = "", headers: Mapping[str, str] | No
 
 @contextmanager
 def span(
-    name: str, *, kind: SpanKind = SpanKind.INTERNAL, start: datetime | None = None, end: datetime | None = None,
+    name: str, /, *, kind: SpanKind = SpanKind.INTERNAL, start: datetime | None = None, end: datetime | None = None,
     **attributes: Attribute | None,
 ) -> Iterator[Span]:
     """A span of the current room with incident.id on it. Underscores in names of `attributes` become dots: plan_hash -> plan.hash.
@@ -71,11 +71,11 @@ def span(
             opened.end(_nanoseconds(end))
 
 
-def annotate(target: Span, **attributes: Attribute | None) -> None:
+def annotate(opened: Span, /, **attributes: Attribute | None) -> None:
     """Attributes on a span; None is left out."""
     for key, value in attributes.items():
         if value is not None:
-            target.set_attribute(key.replace("_", "."), value)
+            opened.set_attribute(key.replace("_", "."), value)
 
 
 def carrier() -> dict[str, str]:

@@ -33,10 +33,9 @@ HEARS: Mapping[str, tuple[type[ev.Event], ...]] = {
     "diagnosis": (ev.Reproduced,),
     "planner": (ev.Diagnosed, ev.RehearsalFailed, ev.RolledBack, ev.Stale),
     "executor": (
-        ev.Planned, ev.Rehearsed, ev.ApprovalRequested, ev.Approved, ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack,
-        ev.Cancelled,
+        ev.Planned, ev.Rehearsed, ev.Approved, ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled,
     ),
-    "validator": (ev.Opened, ev.Reopened, ev.Applied, ev.Inconclusive),
+    "validator": (ev.Opened, ev.Reopened, ev.Applied),
     "knowledge": ENDINGS,
     "gateway": (),
 }
@@ -50,7 +49,7 @@ SERVES: Mapping[str, tuple[type[rq.Request], ...]] = {
 
 ASKS: Mapping[str, tuple[type[rq.Request], ...]] = {
     "monitor": (),
-    "diagnosis": (rq.Search, rq.Inspect, rq.Logs),
+    "diagnosis": (rq.Search, rq.Recall, rq.Inspect, rq.Logs),
     "planner": (rq.Recall, rq.Inspect),
     "executor": (rq.Recheck, rq.Silenced),
     "validator": (),

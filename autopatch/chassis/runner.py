@@ -1,0 +1,266 @@
+"""Runs a room: hears its events, guards against repeats, appends what was decided, then acknowledges."""
+
+import asyncio
+import json
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import structlog
+from nats.aio.msg import Msg
+from nats.js import JetStreamContext
+from opentelemetry.trace import Tracer
+
+from autopatch.chassis.bus import TRANSIENT, Bus
+from autopatch.chassis.clock import Clock
+from autopatch.chassis.dead_letters import DeadLetters
+from autopatch.chassis.log import EventLog
+from autopatch.chassis.metrics import HANDLED, INCIDENTS, SECONDS
+from autopatch.chassis.room import Handler, Heard, Reject, RetryLater, Room
+from autopatch.chassis.telemetry import scope, span
+from autopatch.contract import catalogue as cat
+from autopatch.contract import events as ev
+from autopatch.contract.errors import Conflict, ContractError, Unavailable
+from autopatch.contract.lifecycle import Incident, Stored, is_current, waiting_since
+
+logger = structlog.get_logger("runner")
+
+TRIES = 5
+"""Deliveries that a handler may fail with an unexpected error before the message becomes a dead letter."""
+AT_ONCE = 64
+"""Messages that one room works on at a time."""
+
+Crash = Callable[[str], Awaitable[None]]
+
+
+async def no_crash(_: str) -> None:
+    """Tests pass something that kills the process at a named point."""
+
+
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+class Runner:
+    """One room on one connection."""
+
+    def __init__(
+        self, room: Room, bus: Bus, log: EventLog, clock: Clock, tracer: Tracer, *, ack_wait_s: float = 30,
+        waiting_limit_s: float = 1800, retry_s: float = 3, crash: Crash = no_crash,
+    ) -> None:
+        self.room = room
+        self._bus = bus
+        self._log = log
+        self._clock = clock
+        self._tracer = tracer
+        self._beat_s = min(ack_wait_s / 3, 5)
+        self._waiting_limit = timedelta(seconds=waiting_limit_s)
+        self._retry_s = retry_s
+        self._crash = crash
+        self._dead = DeadLetters(bus, log, room.name)
+        self._at_work: dict[str, set[asyncio.Task[None]]] = defaultdict(set)
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Until cancelled. A loop that ends by an error ends the room."""
+        await self._bus.client.subscribe(cat.live_subject("*"), cb=self._live_cancelled)
+        loops: list[Coroutine[Any, Any, None]] = [
+            self._hear(cat.INCIDENTS, cat.durable(self.room.name, event), self._on_event) for event in self.room.handlers
+        ]
+        if self.room.timers:
+            loops.append(self._hear(cat.TIMER_STREAM, f"{self.room.name}_timers", self._on_timer))
+        if self.room.name == "gateway":
+            loops.append(self._hear(cat.ADVISORIES, "gateway_advisories", self._on_advisory))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for loop in loops:
+                    group.create_task(loop)
+                for background in self.room.background:
+                    group.create_task(background())
+                group.create_task(_for_ever())
+        finally:
+            self._stopping = True
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _hear(self, stream: str, durable: str, handle: Callable[[Msg], Coroutine[Any, Any, None]]) -> None:
+        subscription: JetStreamContext.PullSubscription = await self._bus.js.pull_subscribe_bind(consumer=durable, stream=stream)
+        while True:
+            await self._slots.acquire()
+            self._slots.release()
+            try:
+                messages = await subscription.fetch(batch=8, timeout=5)
+            except TimeoutError:
+                continue
+            except TRANSIENT as error:
+                logger.warning("cannot fetch", consumer=durable, error=type(error).__name__)
+                await asyncio.sleep(0.5)
+                continue
+            for message in messages:
+                await self._slots.acquire()
+                task = asyncio.create_task(self._guarded(message, handle))
+                self._tasks.add(task)
+                task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._slots.release()
+        self._tasks.discard(task)
+
+    async def _guarded(self, message: Msg, handle: Callable[[Msg], Coroutine[Any, Any, None]]) -> None:
+        """The bus boundary: what a handler raises decides what becomes of its message, and nothing is swallowed."""
+        await self._crash("received")
+        beat = asyncio.create_task(self._heartbeat(message))
+        try:
+            await handle(message)
+            await self._crash("before_ack")
+            await message.ack()
+            await self._crash("after_ack")
+        except asyncio.CancelledError:
+            with suppress(*TRANSIENT):
+                await message.nak(delay=0.2)
+            if self._stopping:
+                raise
+        except (Reject, ContractError) as error:
+            await self._bury(message, error)
+        except Exception as error:
+            await self._failed(message, error)
+        finally:
+            beat.cancel()
+
+    async def _failed(self, message: Msg, error: Exception) -> None:
+        tries = message.metadata.num_delivered or 1
+        logger.exception("handler failed", room=self.room.name, subject=message.subject, tries=tries)
+        HANDLED.labels(self.room.name, "failed").inc()
+        if tries >= TRIES and not isinstance(error, Unavailable):
+            await self._bury(message, error)
+            return
+        with suppress(*TRANSIENT):
+            await message.nak(delay=min(30, 2**tries) * random.uniform(0.5, 1))  # noqa: S311
+
+    async def _bury(self, message: Msg, error: Exception) -> None:
+        HANDLED.labels(self.room.name, "dead").inc()
+        try:
+            await self._dead.bury(message.data, message.subject, message.metadata.sequence.stream, error)
+            await message.term()
+        except (Unavailable, *TRANSIENT) as failed:
+            logger.error("dead letter not stored, will be tried again", error=str(failed))
+
+    async def _heartbeat(self, message: Msg) -> None:
+        while True:
+            await asyncio.sleep(self._beat_s)
+            with suppress(*TRANSIENT):
+                await message.in_progress()
+
+    async def _on_event(self, message: Msg) -> None:
+        envelope = ev.decode(message.data)
+        incident = await self._log.load(envelope.incident_id)
+        stored = next((s for s in incident.log if s.envelope.event_id == envelope.event_id), None)
+        if stored is None:
+            raise ContractError(f"{envelope.event} of {envelope.incident_id} is not on the log")
+        handler = self.room.handlers[type(envelope.data)]
+        await self._work(incident, stored, handler, "", by_event=True)
+
+    async def _on_timer(self, message: Msg) -> None:
+        body = json.loads(message.data)
+        handler = self.room.timers.get(body["purpose"])
+        if handler is None:
+            raise Reject(f"no timer {body['purpose']!r} in room {self.room.name}")
+        incident = await self._log.load(body["incident_id"])
+        stored = next((s for s in incident.log if s.envelope.event_id == incident.moved_by), None)
+        if stored is not None and not incident.terminal:
+            await self._work(incident, stored, handler, f"timer-{body['purpose']}-{message.metadata.sequence.stream}", by_event=False)
+
+    async def _on_advisory(self, message: Msg) -> None:
+        await self._dead.from_advisory(message.data)
+
+    async def _work(self, incident: Incident, stored: Stored, handler: Handler, key: str, *, by_event: bool) -> None:
+        """Ask the handler until it decided, the event is no longer current, or waiting took too long."""
+        this = asyncio.current_task()
+        assert this is not None
+        watch: asyncio.Task[None] | None = None
+        if type(stored.envelope.data) not in self.room.shielded and by_event and not self.room.historian:
+            self._at_work[incident.id].add(this)
+            watch = asyncio.create_task(self._watch(this, incident.id, stored))
+        try:
+            while self._wanted(incident, stored, by_event):
+                heard = Heard(incident, stored)
+                try:
+                    await self._decide(heard, handler, key)
+                    return
+                except (RetryLater, Unavailable) as error:
+                    incident = await self._wait(incident, stored, error, key)
+                except Conflict:
+                    incident = await self._log.load(incident.id)
+        finally:
+            if watch:
+                watch.cancel()
+            self._at_work[incident.id].discard(this)
+            if not self._at_work[incident.id]:
+                self._at_work.pop(incident.id, None)
+
+    async def _watch(self, task: asyncio.Task[None], incident_id: str, stored: Stored) -> None:
+        """A live word of cancellation may be lost: look at the log as well."""
+        while True:
+            await asyncio.sleep(self._beat_s)
+            with suppress(Unavailable):
+                incident = await self._log.load(incident_id)
+                if incident.cancel_requested and not is_current(incident, stored.envelope.event_id):
+                    task.cancel()
+
+    def _wanted(self, incident: Incident, stored: Stored, by_event: bool) -> bool:
+        answered = by_event and any(
+            s.envelope.caused_by == stored.envelope.event_id and s.envelope.by == self.room.name
+            and not isinstance(s.envelope.data, ev.Waiting) for s in incident.log
+        )
+        return not answered and (self.room.historian or is_current(incident, stored.envelope.event_id))
+
+    async def _decide(self, heard: Heard, handler: Handler, key: str) -> None:
+        envelope = heard.stored.envelope
+        with (
+            scope(self._tracer, heard.incident.id, heard.stored.headers),
+            span(
+                f"{self.room.name} {key.split('-')[1] if key else envelope.event}", incident_state=str(heard.incident.state),
+                incident_attempt=heard.incident.attempts, event_id=envelope.event_id, target=heard.incident.target,
+            ) as current,
+            SECONDS.labels(self.room.name, envelope.event).time(),
+        ):
+            events = await handler(heard)
+            await self._crash("decided")
+            if events:
+                current.set_attribute("decided", [e.name for e in events])
+                await self._append(heard.incident, events, envelope.event_id, key)
+        HANDLED.labels(self.room.name, "handled").inc()
+
+    async def _append(self, incident: Incident, events: Sequence[ev.Event], caused_by: str, key: str) -> None:
+        after = await self._log.append(incident, events, by=self.room.name, caused_by=caused_by, key=key)
+        if after.terminal and not incident.terminal:
+            INCIDENTS.labels(str(after.state)).inc()
+        await self._crash("appended")
+
+    async def _wait(self, incident: Incident, stored: Stored, error: RetryLater | Unavailable, key: str) -> Incident:
+        on, after_s = (error.on, error.after_s) if isinstance(error, RetryLater) else (error.service, self._retry_s)
+        logger.info("waiting", room=self.room.name, incident=incident.id, on=on, reason=error.reason)
+        incident = await self._log.load(incident.id)
+        last = next((s.envelope.data for s in reversed(incident.log) if isinstance(s.envelope.data, ev.Waiting)
+                     and s.envelope.data.room == self.room.name), None)
+        began = waiting_since(incident, self.room.name)
+        with suppress(Conflict, ContractError), scope(self._tracer, incident.id, stored.headers):
+            if began and self._clock.now() - began > self._waiting_limit:
+                reason = f"waited {self._waiting_limit.total_seconds() / 60:.0f} minutes for {on}: {error.reason}"
+                escalated = ev.Escalated(reason=reason, room=self.room.name)
+                incident = await self._log.append(incident, [escalated], by=self.room.name, caused_by=stored.envelope.event_id)
+            elif began is None or last is None or last.on != on:
+                note = ev.Waiting(on=on, reason=error.reason, room=self.room.name)
+                incident = await self._log.append(incident, [note], by=self.room.name, caused_by=stored.envelope.event_id, key=key)
+        await self._clock.sleep(after_s)
+        return await self._log.load(incident.id)
+
+    async def _live_cancelled(self, message: Msg) -> None:
+        for task in list(self._at_work.get(message.subject.rsplit(".", 1)[1], ())):
+            task.cancel()
