@@ -1,0 +1,1 @@
+"""The executor: the only room that touches targets."""

@@ -1,0 +1,1 @@
+"""Everything of the executor that touches the world."""
