@@ -3,10 +3,11 @@
 import shutil
 from pathlib import Path
 
-from infra.setup.steps import CACHE, ROOT, Report, run
+from autopatch.cli.lab.docker import Engine
+from autopatch.contract.errors import AutoPatchError
+from infra.setup.steps import CACHE, LOGS, ROOT, Failed, Report, Stamp, run
 
 BIN = CACHE / "bin"
-ENGINE = CACHE / "engine"
 NEARBY = ROOT.parent / "shared" / "bin" / "unpack"
 """A folder beside the repository may hold servers for tests."""
 
@@ -28,4 +29,18 @@ def unpack(report: Report) -> None:
 
 def images(report: Report) -> None:
     """Build what is out of date, with the engine that answers or a private one, which is stopped again."""
-    ...
+    sources = sorted(p for folder in ("images", "demo") for p in (ROOT / "infra" / folder).rglob("*") if p.is_file() and p.suffix != ".pyc")
+    stamp = Stamp("images", *sources)
+    if stamp.fresh:
+        return
+    engine = Engine(log=LOGS / "images.log")
+    try:
+        with report.doing("images", "building the sandbox and the demo service (from Debian packages, unless AUTOPATCH_BASE_IMAGE is set)"):
+            engine.start()
+            try:
+                engine.build_images()
+            finally:
+                engine.stop()
+    except AutoPatchError as error:
+        raise Failed(f"images: {error}; log: {LOGS / 'images.log'}") from error
+    stamp.set()

@@ -46,7 +46,7 @@ def _install(report: Report, what: str) -> None:
     pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-c", constraints]
     try:
         run("python", [*pip, "uv"])
-        run("python", [VENV / "bin" / "uv", "pip", "install", "--quiet", "--python", PYTHON, "-c", constraints, *_pip_settings(), "-e", what], _env())
+        run("python", [VENV / "bin" / "uv", "pip", "install", "--quiet", "--python", PYTHON, "--index-strategy", "unsafe-best-match", "-c", constraints, *_pip_settings(), "-e", what], _env())
     except Failed as failure:
         report.say("python", f"uv did not work ({str(failure).splitlines()[-1].strip()[:120]}); trying pip, which takes longer")
         run("python", [*pip, "--no-compile", "-e", what])

@@ -1,0 +1,47 @@
+# Two commands are enough on a bare Debian: `make demo` and `make test`. Everything here may be repeated at any time.
+PYTHON ?= python3
+MODEL ?= off
+FAULT ?= pool
+KEEP ?=
+REPEAT ?= 1
+BIN := .venv/bin
+
+.PHONY: help setup setup-demo demo stop test test-long lint clean
+
+help:
+	@echo "make demo [MODEL=off|local] [FAULT=pool|release] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
+	@echo "make stop        end a demo that was kept"
+	@echo "make setup       all that tests and checks need, installed or named"
+	@echo "make test        every kind of test once (under 15 minutes on 2 cores)"
+	@echo "make test-long   the loops that give the figures"
+	@echo "make lint        ruff, mypy, import contracts"
+	@echo "make clean       remove what was built; .autopatch, where incidents are, stays"
+
+setup:
+	@$(PYTHON) -m infra.setup dev
+
+setup-demo:
+	@$(PYTHON) -m infra.setup demo
+
+demo: setup-demo
+	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
+	@$(BIN)/autopatch demo --model $(MODEL) --fault $(FAULT) --repeat $(REPEAT) $(if $(KEEP),--keep)
+
+stop:
+	@$(BIN)/autopatch demo --stop
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict autopatch services infra tests
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -m "not long"
+
+test-long: setup
+	$(BIN)/pytest -m long
+
+clean:
+	@[ ! -d .cache/engine ] || infra/images/engine.sh stop .cache/engine
+	rm -rf --one-file-system .cache .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
