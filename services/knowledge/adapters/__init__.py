@@ -1,0 +1,1 @@
+"""Qdrant in the process or by URL, the embedder, HTTP."""

@@ -1,0 +1,61 @@
+"""HTTP for people's tools on this machine; from elsewhere people ask the gateway."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+
+from autopatch.contract.requests import Found, Lesson, Search
+from autopatch.contract.target import Strict
+from services.knowledge.documents import LARGEST, read
+from services.knowledge.library import Library
+from services.knowledge.memory import Memory
+from services.knowledge.opening import Opening
+
+Kind = Literal["lesson", "incident", "runbook", "document"]
+
+
+class Text(Strict):
+    """One document; Markdown, with front matter when it is a runbook."""
+
+    source: str = Field(min_length=1, max_length=500, description="where it is from, such as the path of a file")
+    text: str = Field(max_length=LARGEST)
+
+
+class Ingest(Strict):
+    """Documents to keep. With `complete` they are all there are of `origin`: what else was ingested of it is removed."""
+
+    documents: tuple[Text, ...] = Field(max_length=500)
+    origin: str = Field(default="api", min_length=1, max_length=500)
+    complete: bool = False
+
+
+def router(opening: Opening, library: Library, memory: Memory) -> APIRouter:
+    """The routes under /v1/knowledge."""
+    routes = APIRouter(prefix="/v1/knowledge")
+
+    @routes.get("/search")
+    async def search(
+        q: Annotated[str, Query(min_length=1, max_length=4000)], target: str = "", kind: Annotated[list[Kind], Query()] = [],
+        limit: Annotated[int, Query(ge=1, le=50)] = 5,
+    ) -> Found:
+        await opening.ensure()
+        return await library.search(Search(text=q, target=target, kinds=tuple(kind), limit=limit))
+
+    @routes.post("/ingest")
+    async def ingest(body: Ingest) -> dict[str, int]:
+        documents = [read(document.source, document.text) for document in body.documents]
+        await opening.ensure()
+        return vars(await library.ingest(documents, body.origin, complete=body.complete))
+
+    @routes.get("/lessons")
+    async def lessons() -> list[Lesson]:
+        await opening.ensure()
+        return await memory.lessons()
+
+    @routes.delete("/documents")
+    async def remove(source: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:
+        await opening.ensure()
+        return {"source": source, "removed": await library.remove(source)}
+
+    return routes

@@ -1,0 +1,153 @@
+"""Markdown with front matter, as people write it: checked. Pure."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, TypeAdapter, ValidationError, field_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from autopatch.contract.actions import Action
+from autopatch.contract.errors import OperatorError
+from autopatch.contract.model import digest
+from autopatch.contract.requests import RunbookPlan
+from autopatch.contract.target import Strict
+from services.knowledge.sections import chunks, first_heading
+
+LARGEST = 1_000_000
+LARGEST_FRONT = 20_000
+_FRONT = re.compile(r"\A---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_ACTION: TypeAdapter[Any] = TypeAdapter(Action)
+_KINDS = {kind.model_fields["kind"].default: kind for kind in get_args(get_args(Action)[0])}
+
+
+class FrontMatter(Strict):
+    """What a runbook says about itself. `service` is the target's name, or the value of a label by which it claims alerts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    title: str = ""
+    alert: tuple[str, ...] = ()
+    service: str = ""
+    target: str = Field(default="", description="only this target's searches find it")
+    severity: str = ""
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    actions: tuple[dict[str, StrictBool | StrictInt | StrictFloat | StrictStr], ...] = ()
+
+    @field_validator("alert", "causes", "tags", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file read. `runbook` is None for a text without front matter."""
+
+    source: str
+    title: str
+    digest: str
+    target: str
+    chunks: tuple[str, ...]
+    runbook: RunbookPlan | None
+
+    @property
+    def kind(self) -> str:
+        """runbook or document."""
+        return "runbook" if self.runbook else "document"
+
+
+def read(source: str, text: str) -> Document:
+    """Raises OperatorError that names file, line and field."""
+    if len(text) > LARGEST:
+        raise OperatorError(f"{source}: {len(text):,} characters, more than {LARGEST:,}", tip="cut it into several files")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    front = _FRONT.match(text)
+    if front is None and re.match(r"---[ \t]*\n", text):
+        raise OperatorError(f"{source}: line 1: the front matter does not end", tip="close it with a line ---")
+    head = _front_matter(source, front["yaml"]) if front else None
+    body = text[front.end() :] if front else text
+    title = (head.title if head else "") or first_heading(body) or source.rsplit("/", 1)[-1]
+    return Document(
+        source=source, title=title, digest=digest(text.encode()), target=head.target if head else "",
+        chunks=tuple(chunks(title, body)), runbook=_runbook(source, title, head) if head else None,
+    )
+
+
+def _runbook(source: str, title: str, head: FrontMatter) -> RunbookPlan:
+    name = source.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+    return RunbookPlan(
+        name=name, title=title, causes=head.causes, alerts=head.alert, service=head.service, actions=head.actions, source=source
+    )
+
+
+def _front_matter(source: str, text: str) -> FrontMatter:
+    if len(text) > LARGEST_FRONT:
+        raise OperatorError(f"{source}: line 1: front matter of {len(text):,} characters, more than {LARGEST_FRONT:,}")
+    try:
+        values = YAML(typ="safe", pure=True).load(text)
+        tree = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        raise OperatorError(f"{source}: line {line}: not YAML: {error.problem or error.context}") from error
+    except (YAMLError, ValueError) as error:
+        raise OperatorError(f"{source}: line 1: not YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(values, Mapping):
+        raise OperatorError(f"{source}: line 2: front matter is lines of `field: value`")
+    try:
+        head = FrontMatter.model_validate(dict(values))
+    except ValidationError as error:
+        raise _mistake(source, tree, error, (), tuple(FrontMatter.model_fields)) from error
+    for index, action in enumerate(head.actions):
+        _check_action(source, tree, index, action)
+    return head
+
+
+def _check_action(source: str, tree: Node, index: int, action: Mapping[str, Any]) -> None:
+    """Every field that an action has, and no other; `release: previous` is the planner's to resolve."""
+    at: tuple[str | int, ...] = ("actions", index)
+    kind = _KINDS.get(str(action.get("kind")))
+    if kind is None:
+        where = f"{source}: line {_line(tree, (*at, 'kind'))}: actions.{index}.kind"
+        raise OperatorError(f"{where}: {action.get('kind')!r} is no kind of action", tip=f"one of {', '.join(sorted(_KINDS))}")
+    for name in action.keys() - kind.model_fields.keys():
+        where = f"{source}: line {_line(tree, (*at, name))}: actions.{index}.{name}"
+        raise OperatorError(f"{where}: {kind.model_fields['kind'].default} has no such field", tip=_near(name, tuple(kind.model_fields)))
+    try:
+        _ACTION.validate_python(dict(action))
+    except ValidationError as error:
+        raise _mistake(source, tree, error, at, ()) from error
+
+
+def _mistake(source: str, tree: Node, error: ValidationError, at: tuple[str | int, ...], known: tuple[str, ...]) -> OperatorError:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    path = (*at, *(part for part in fault["loc"] if part not in _KINDS))
+    field = ".".join(str(part) for part in path)
+    tip = _near(str(path[-1]), known) if fault["type"] == "extra_forbidden" else ""
+    return OperatorError(f"{source}: line {_line(tree, path)}: {field}: {fault['msg']}", tip=tip)
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    found = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {found[0]}?" if found else f"known are {', '.join(known)}"
+
+
+def _line(node: Node, path: Sequence[str | int]) -> int:
+    """Line in the file of the deepest part of the path that is there. The YAML begins on line 2."""
+    line = int(node.start_mark.line)
+    for part in path:
+        if isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = int(node.start_mark.line)
+        elif isinstance(node, MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                break
+            line, node = int(pair[0].start_mark.line), pair[1]
+    return line + 2

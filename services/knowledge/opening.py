@@ -1,0 +1,50 @@
+"""Nothing is answered before the store is open and the runbooks are in it: a missing runbook must not look like none."""
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from autopatch.contract.errors import OperatorError, Unavailable
+from services.knowledge.documents import Document
+from services.knowledge.library import Library
+
+log = structlog.get_logger("knowledge")
+
+
+class Opening:
+    """`origin` names the folder that the runbooks were read from; '' when there is none."""
+
+    def __init__(self, library: Library, runbooks: Sequence[Document], origin: str) -> None:
+        self._library = library
+        self._runbooks = runbooks
+        self._origin = origin
+        self._done = False
+        self._turn = asyncio.Lock()
+
+    async def ensure(self) -> None:
+        """Open and ingest, once. Raises Unavailable; whoever asks next tries again."""
+        if self._done:
+            return
+        async with self._turn:
+            if self._done:
+                return
+            try:
+                await self._open()
+            except OperatorError as error:
+                raise Unavailable("qdrant", str(error)) from error
+
+    async def at_start(self) -> None:
+        """Raises OperatorError for what a person must mend. A store that is away is waited for."""
+        async with self._turn:
+            try:
+                await self._open()
+            except Unavailable as error:
+                log.warning("starting without qdrant; every question waits for it", error=str(error))
+
+    async def _open(self) -> None:
+        await self._library.store.open()
+        if self._origin:
+            done = await self._library.ingest(self._runbooks, self._origin, complete=True)
+            log.info("runbooks read", origin=self._origin, **vars(done))
+        self._done = True

@@ -1,0 +1,77 @@
+"""Composition root of the knowledge room."""
+
+from pathlib import Path
+
+import structlog
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.redaction import redact
+from autopatch.chassis.room import Room
+from autopatch.contract.catalogue import ENDINGS
+from autopatch.contract.errors import OperatorError
+from autopatch.contract.requests import Found, Recall, Recalled, Search
+from services.knowledge.adapters.edge import EdgeStore
+from services.knowledge.adapters.embedder import embedder
+from services.knowledge.adapters.http import router
+from services.knowledge.adapters.server import ServerStore, by_url
+from services.knowledge.library import Library, read_folder
+from services.knowledge.memory import Memory
+from services.knowledge.opening import Opening
+from services.knowledge.ports import Embedder, Store
+from services.knowledge.settings import Settings
+
+log = structlog.get_logger("knowledge")
+SIZE = 384
+
+
+def build(settings: Settings, chassis: Chassis, *, store: Store | None = None, embeds: Embedder | None = None) -> Room:
+    """The room. Tests pass a `store`, or an embedder of their own. Raises OperatorError."""
+    embeds = embeds or embedder(settings.embedder, settings.threads)
+    library = Library(store or _store(settings, embeds.size if embeds else SIZE), embeds, redact)
+    memory = Memory(
+        library, chassis.clock, redact, lambda target: _names(chassis, target),
+        half_life_days=settings.half_life_days, trust_bar=settings.trust_bar,
+    )
+    folder = _runbooks(settings)
+    opening = Opening(library, read_folder(folder) if folder else (), f"folder:{folder.resolve()}" if folder else "")
+
+    async def search(question: Search) -> Found:
+        await opening.ensure()
+        return await library.search(question)
+
+    async def recall(question: Recall) -> Recalled:
+        await opening.ensure()
+        return await memory.recall(question)
+
+    async def fill() -> None:
+        await library.keep_filled(chassis.clock.sleep)
+
+    return Room(
+        name="knowledge", handlers=dict.fromkeys(ENDINGS, memory.learn), responders={Search: search, Recall: recall},
+        background=(fill,), routers=(router(opening, library, memory),), on_start=(opening.at_start,), on_stop=(library.close,),
+        historian=True,
+    )
+
+
+def _store(settings: Settings, size: int) -> Store:
+    if settings.url:
+        connect = by_url(settings.url, settings.api_key.get_secret_value(), settings.server_timeout_s)
+        return ServerStore(connect, size)
+    return EdgeStore(Path(settings.folder), size)
+
+
+def _runbooks(settings: Settings) -> Path | None:
+    """The default folder may be absent; one that the operator named may not."""
+    folder = Path(settings.runbooks)
+    if settings.runbooks and folder.is_dir():
+        return folder
+    if settings.runbooks and "runbooks" in settings.model_fields_set:
+        raise OperatorError(f"AUTOPATCH_KNOWLEDGE_RUNBOOKS: {folder} is not a folder", tip="name a folder of Markdown files, or set it empty")
+    log.warning("no runbooks", folder=settings.runbooks)
+    return None
+
+
+def _names(chassis: Chassis, target: str) -> set[str]:
+    """What a runbook may call the target."""
+    known = chassis.targets.get(target)
+    return {target, *(known.match.values() if known else ())}
