@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import cast
 
 from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.llm import cores as llm
 from autopatch.chassis.room import Heard, RetryLater, Room
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
@@ -14,10 +16,10 @@ from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.requests import Recheck, Rechecked
 from autopatch.contract.target import Signal, Target
 from services.validator import agent, measuring
-from services.validator.adapters.cores import FreeCores
+from services.validator.adapters.cores import FreeCores, LeasedCores
 from services.validator.adapters.health import HttpHealth
 from services.validator.adapters.sources import PrometheusSources
-from services.validator.ports import Cores, Health, Sources
+from services.validator.ports import Cores, Health, Sources, WithLeases
 from services.validator.ranks import Rule
 from services.validator.settings import Settings
 from services.validator.soak import Soak
@@ -34,7 +36,8 @@ def build(
 ) -> Room:
     """The validator on real parts, or on those that are given."""
     validator = Validator(
-        settings, chassis, sources or PrometheusSources(), health or HttpHealth(settings.health_timeout_s), cores or FreeCores()
+        settings, chassis, sources or PrometheusSources(), health or HttpHealth(settings.health_timeout_s),
+        cores or _cores(settings, chassis),
     )
     return Room(
         name="validator",
@@ -47,6 +50,13 @@ def build(
         background=(validator.release,),
         on_stop=(validator.sources.aclose, validator.let_go),
     )
+
+
+def _cores(settings: Settings, chassis: Chassis) -> Cores:
+    async def of_this_machine() -> llm.Cores:
+        return llm.LeasedCores(llm.KvStore(await cast(WithLeases, chassis).leases.kv()))
+
+    return LeasedCores(of_this_machine, chassis.clock) if settings.share_cores else FreeCores()
 
 
 class Validator:

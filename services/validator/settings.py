@@ -18,3 +18,6 @@ class Settings(RoomSettings):
     extensions: int = Field(default=2, ge=0, le=10, description="how often an inconclusive soak is extended by its own length")
     retry_s: float = Field(default=5, gt=0, description="seconds until a check without data is measured again")
     health_timeout_s: float = Field(default=3, gt=0, description="seconds that a health endpoint may take")
+    share_cores: bool = Field(
+        default=True, description="keep a local model quiet during a soak; turn it off only where no room uses a local model"
+    )

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from autopatch.chassis.chassis import Log, Targets, Timers
+from autopatch.chassis.clock import Clock
 from autopatch.chassis.prometheus import AlertRule, Nothing, Result, Series, Value
 from autopatch.chassis.room import Heard
 from autopatch.contract import events as ev
@@ -179,14 +181,20 @@ class OneTarget:
 class Desk:
     """A chassis in memory."""
 
-    log: MemoryLog
-    targets: OneTarget
-    clock: Hands = field(default_factory=Hands)
-    timers: MemoryTimers = field(default_factory=MemoryTimers)
+    memory: MemoryLog
+    folder: OneTarget
+    hands: Hands = field(default_factory=Hands)
+    set_to: MemoryTimers = field(default_factory=MemoryTimers)
     name: str = "validator"
     asker: Any = None
     records: Any = None
     control: Any = None
+
+    def __post_init__(self) -> None:
+        self.log: Log = self.memory
+        self.targets: Targets = self.folder
+        self.clock: Clock = self.hands
+        self.timers: Timers = self.set_to
 
 
 Curve = Callable[[float], float | None]

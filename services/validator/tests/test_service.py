@@ -37,11 +37,11 @@ class Case:
         self.room: Room = build(Settings(), self.desk, sources=self.prometheus, health=self.probe, cores=self.quiet)
 
     async def hear(self, kind: type[ev.Event]) -> ev.Event | None:
-        found = await self.room.handlers[kind](heard(self.desk.log.incident))
+        found = await self.room.handlers[kind](heard(self.desk.memory.incident))
         return found[0] if found else None
 
     async def timer(self) -> Any:
-        found = await self.room.timers[SOAK](heard(self.desk.log.incident))
+        found = await self.room.timers[SOAK](heard(self.desk.memory.incident))
         return found[0] if found else None
 
     async def recheck(self) -> Rechecked:
@@ -111,7 +111,7 @@ async def test_an_incident_without_an_alert_is_escalated() -> None:
 
 async def test_a_target_file_that_is_gone_is_waited_for() -> None:
     case = opened()
-    case.desk.targets.only = None
+    case.desk.folder.only = None
     with pytest.raises(Unavailable) as caught:
         await case.hear(ev.Opened)
     assert caught.value.service == "target"
@@ -125,7 +125,7 @@ async def test_a_reopened_incident_is_measured_again() -> None:
 async def test_applied_sets_the_timer_after_settling_and_soaking_with_the_cores_kept_quiet() -> None:
     case = Case(up_to_applied(), at=101)
     assert await case.hear(ev.Applied) is None
-    assert case.desk.timers.due[SOAK] == after(101 + 10 + 60)
+    assert case.desk.set_to.due[SOAK] == after(101 + 10 + 60)
     assert case.quiet.began == ["i1"]
 
 
@@ -147,7 +147,7 @@ async def test_a_late_timer_judges_the_window_that_was_due_not_what_is_now() -> 
 async def test_a_timer_that_fires_early_is_set_again() -> None:
     case = Case(up_to_applied(), at=150)
     assert await case.timer() is None
-    assert case.desk.timers.due[SOAK] == after(171)
+    assert case.desk.set_to.due[SOAK] == after(171)
     assert case.quiet.ended == []
 
 
@@ -182,7 +182,7 @@ async def test_a_short_relapse_is_inconclusive_and_extends_the_soak() -> None:
     assert "latency was red for" in found.reason
     again = Case([*up_to_applied(), (172, found)], at=172)
     assert await again.hear(ev.Inconclusive) is None
-    assert again.desk.timers.due[SOAK] == after(101 + 10 + 120)
+    assert again.desk.set_to.due[SOAK] == after(101 + 10 + 120)
 
 
 async def test_without_traffic_nothing_is_proven() -> None:
@@ -235,7 +235,7 @@ async def test_an_attempt_counts_its_own_extensions_only() -> None:
     second[-1] = (301, ev.Applied(plan_hash=PLAN.hash, results=(), at=after(301)))
     case = Case([*first, *second], at=301)
     await case.hear(ev.Applied)
-    assert case.desk.timers.due[SOAK] == after(301 + 70)
+    assert case.desk.set_to.due[SOAK] == after(301 + 70)
 
 
 async def test_a_young_alert_is_judged_from_the_pending_time_of_its_rule_on() -> None:
@@ -256,13 +256,13 @@ def _young() -> list[tuple[float, ev.Event]]:
 async def test_cores_that_were_busy_shift_the_soak_so_that_all_of_it_is_quiet() -> None:
     case = Case(up_to_applied(), at=101, quiet=Quiet(since=after(131)))
     await case.hear(ev.Applied)
-    assert case.desk.timers.due[SOAK] == after(131 + 70)
+    assert case.desk.set_to.due[SOAK] == after(131 + 70)
 
 
 async def test_a_plan_cannot_shorten_the_soak_of_its_target() -> None:
     case = Case(up_to_applied(), at=101, soak={"settle_s": 20, "soak_s": 300, "step_s": 5})
     await case.hear(ev.Applied)
-    assert case.desk.timers.due[SOAK] == after(101 + 320)
+    assert case.desk.set_to.due[SOAK] == after(101 + 320)
 
 
 async def test_an_endpoint_that_was_well_and_is_not_any_more_refutes_the_cure() -> None:
@@ -294,27 +294,27 @@ async def test_a_target_that_lost_its_check_is_a_dead_letter() -> None:
 async def test_a_recheck_that_is_still_red_closes_nothing() -> None:
     case = Case(up_to_rehearsed(), at=90)
     assert (await case.recheck()).status == "red"
-    assert case.desk.log.incident.state is State.REHEARSED
+    assert case.desk.memory.incident.state is State.REHEARSED
 
 
 async def test_a_green_recheck_closes_a_rehearsed_incident() -> None:
     case = Case(up_to_rehearsed(), at=200)
     assert (await case.recheck()).status == "green"
-    assert case.desk.log.incident.state is State.CLOSED
-    assert case.desk.log.incident.log[-1].envelope.by == "validator"
+    assert case.desk.memory.incident.state is State.CLOSED
+    assert case.desk.memory.incident.log[-1].envelope.by == "validator"
 
 
 async def test_a_green_recheck_leaves_other_states_alone() -> None:
     case = Case(up_to_applied(), at=200)
     assert (await case.recheck()).status == "green"
-    assert case.desk.log.incident.state is State.APPLIED
+    assert case.desk.memory.incident.state is State.APPLIED
 
 
 async def test_a_recheck_that_was_overtaken_looks_again() -> None:
     case = Case(up_to_rehearsed(), at=200)
-    case.desk.log.meanwhile = [ev.Cancelled(person="ann")]
+    case.desk.memory.meanwhile = [ev.Cancelled(person="ann")]
     assert (await case.recheck()).status == "green"
-    assert case.desk.log.incident.state is State.CANCELLED
+    assert case.desk.memory.incident.state is State.CANCELLED
 
 
 async def test_a_recheck_without_prometheus_is_unknown() -> None:
@@ -322,7 +322,7 @@ async def test_a_recheck_without_prometheus_is_unknown() -> None:
     case.prometheus.away = True
     answer = await case.recheck()
     assert (answer.status, "away" in answer.reason) == ("unknown", True)
-    assert case.desk.log.incident.state is State.REHEARSED
+    assert case.desk.memory.incident.state is State.REHEARSED
 
 
 async def test_a_recheck_of_an_incident_that_is_not_there_is_unknown() -> None:
