@@ -49,7 +49,7 @@ class Runner:
 
     def __init__(
         self, room: Room, bus: Bus, log: EventLog, clock: Clock, tracer: Tracer, *, ack_wait_s: float = 30,
-        waiting_limit_s: float = 1800, retry_s: float = 3, crash: Crash = no_crash,
+        waiting_limit_s: float = 1800, retry_s: float = 3, backoff_s: float = 1, crash: Crash = no_crash,
     ) -> None:
         self.room = room
         self._bus = bus
@@ -59,6 +59,7 @@ class Runner:
         self._beat_s = min(ack_wait_s / 3, 5)
         self._waiting_limit = timedelta(seconds=waiting_limit_s)
         self._retry_s = retry_s
+        self._backoff_s = backoff_s
         self._crash = crash
         self._dead = DeadLetters(bus, log, room.name)
         self._at_work: dict[str, set[asyncio.Task[None]]] = defaultdict(set)
@@ -141,7 +142,7 @@ class Runner:
             await self._bury(message, error)
             return
         with suppress(*TRANSIENT):
-            await message.nak(delay=min(30, 2**tries) * random.uniform(0.5, 1))  # noqa: S311
+            await message.nak(delay=min(30, self._backoff_s * 2**tries) * random.uniform(0.5, 1))  # noqa: S311
 
     async def _bury(self, message: Msg, error: Exception) -> None:
         HANDLED.labels(self.room.name, "dead").inc()

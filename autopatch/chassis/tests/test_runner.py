@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -123,7 +122,7 @@ async def test_a_handler_that_always_fails_becomes_a_dead_letter_and_others_are_
 
     log = await opened(bus, "poison")
     await opened(bus, "a-1")
-    async with running(nats_server.url, validator(handler)):
+    async with running(nats_server.url, validator(handler), backoff_s=0.05):
         await until(lambda: _state(log, State.CLOSED), 2)
         await until(lambda: _state(log, State.ESCALATED, "poison"), 60)
     letter = await bus.js.get_msg("DEAD_LETTERS", 1)
@@ -217,5 +216,3 @@ async def test_a_historian_hears_every_ending_also_when_the_incident_moved_on(bu
 async def _state(log: EventLog, state: State, incident_id: str = "a-1") -> bool:
     return (await log.load(incident_id)).state is state
 
-
-_ = replace

@@ -1,0 +1,83 @@
+"""The generated permissions on a real server: every room can do its work and nothing of another's."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from autopatch.chassis import admin
+from autopatch.chassis.bus import Bus, connect
+from autopatch.chassis.clock import SystemClock
+from autopatch.chassis.log import EventLog
+from autopatch.chassis.permissions import allowed, make_keys, server_config
+from autopatch.chassis.stores import BusControl, BusRecords
+from autopatch.chassis.tests.nats_server import NatsServer
+from autopatch.contract import catalogue as cat
+from autopatch.contract import events as ev
+from autopatch.contract.errors import Unavailable
+from autopatch.contract.lifecycle import Incident
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[tuple[NatsServer, str]]:
+    keys = make_keys(tmp_path / "keys")
+    server = NatsServer(tmp_path, server_config(keys)).start()
+    made = await connect(server.url, "admin", nkey_folder=str(tmp_path / "keys"), budget_s=5)
+    await admin.prepare(made, admin.Limits())
+    await made.close()
+    yield server, str(tmp_path / "keys")
+    server.kill()
+
+
+async def test_nobody_gets_in_without_a_key(guarded: tuple[NatsServer, str]) -> None:
+    with pytest.raises(Unavailable):
+        await connect(guarded[0].url, "monitor", budget_s=2)
+
+
+async def test_a_room_says_and_hears_what_the_catalogue_gives_it(guarded: tuple[NatsServer, str]) -> None:
+    server, keys = guarded
+    monitor, validator = [await connect(server.url, room, nkey_folder=keys, budget_s=5) for room in ("monitor", "validator")]
+    incident = await EventLog(monitor, SystemClock()).append(Incident("a-1"), [ev.Opened(target="p", title="t")], by="monitor")
+    subscription = await validator.js.pull_subscribe_bind(consumer="validator_opened", stream=cat.INCIDENTS)
+    message = (await subscription.fetch(timeout=5))[0]
+    await EventLog(validator, SystemClock()).append(incident, [ev.NotReproduced(reason="green")], by="validator")
+    await message.ack_sync(timeout=2)
+    await BusRecords(monitor).get("payments")
+    assert monitor.violations == validator.violations == 0
+    for bus in (monitor, validator):
+        await bus.close()
+
+
+@pytest.mark.parametrize("room", cat.ROOMS)
+async def test_a_room_is_denied_every_event_that_is_not_its_own(guarded: tuple[NatsServer, str], room: str) -> None:
+    server, keys = guarded
+    bus = await connect(server.url, room, nkey_folder=keys, budget_s=5)
+    own = {event.name for event in cat.SAYS[room]}
+    foreign = [f"incidents.x-1.{name}" for name in ev.EVENTS if name not in own]
+    foreign += [cat.dead_letter_subject(other) for other in cat.ROOMS if other != room]
+    foreign += ["$JS.API.STREAM.DELETE.INCIDENTS", "$JS.API.STREAM.PURGE.INCIDENTS", "$JS.API.STREAM.CREATE.X"]
+    foreign += [f"$JS.ACK.INCIDENTS.{cat.durable(o, e)}.1" for o in cat.ROOMS if o != room for e in cat.HEARS[o]]
+    before = bus.violations
+    for subject in foreign:
+        await bus.client.publish(subject, b"{}")
+    for subject in (">", "_INBOX.>", "_IN_admin.>", "$JS.EVENT.>"):
+        await bus.client.subscribe(subject)
+    await bus.client.flush()
+    await asyncio.sleep(0.2)
+    assert bus.violations - before == len(foreign) + 4
+    await bus.close()
+
+
+async def test_the_pause_can_be_read_but_not_set_by_the_executor(guarded: tuple[NatsServer, str]) -> None:
+    server, keys = guarded
+    bus: Bus = await connect(server.url, "executor", nkey_folder=keys, budget_s=1)
+    assert await BusControl(bus).paused() == ""
+    with pytest.raises(Unavailable):
+        await BusControl(bus).pause("no")
+    await bus.close()
+
+
+def test_only_the_executor_may_say_applying_and_only_the_gateway_approved() -> None:
+    sayers = {e: [r for r in cat.ROOMS if f"incidents.*.{e}" in allowed(r)[0]] for e in ("applying", "approved", "rolling_back")}
+    assert sayers == {"applying": ["executor"], "approved": ["gateway"], "rolling_back": ["executor"]}
