@@ -1,0 +1,1 @@
+"""How targets are touched: Docker containers, local processes and configuration files, each with fencing at the target itself."""

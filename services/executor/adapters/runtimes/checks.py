@@ -1,0 +1,56 @@
+"""What both runtimes share: the precondition, reload by HTTP, and waiting until a target is well."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import httpx2
+
+from autopatch.contract.errors import StaleTarget
+from autopatch.contract.plan import Precondition
+from services.executor.ports import Failed, RuntimeState
+
+
+def demand(precondition: Precondition, state: RuntimeState) -> None:
+    """Raises StaleTarget when the release or instance is not the one that the plan was made for."""
+    for what, wanted, found in (
+        ("release", precondition.release, state.release), ("instance", precondition.instance, state.instance),
+    ):
+        if wanted is not None and wanted != found:
+            raise StaleTarget(f"{what} is {found or 'unknown'}, the plan was made for {wanted}")
+
+
+async def post(url: str) -> str:
+    """POST to a reload address. Raises Failed unless the answer is 2xx."""
+    try:
+        async with httpx2.AsyncClient(trust_env=False, timeout=15) as client:
+            answer = await client.post(url)
+    except httpx2.HTTPError as error:
+        raise Failed(f"reload: {url} does not answer: {type(error).__name__}") from error
+    if not answer.is_success:
+        raise Failed(f"reload: {url} answered {answer.status_code}")
+    return f"reloaded by {url}"
+
+
+async def wait_well(inspect: Callable[[], Awaitable[RuntimeState]], health: str, patience_s: float) -> RuntimeState:
+    """Returns the state once the target runs and its health address, if it has one, answers 2xx. Raises Failed when it takes too long."""
+    deadline = time.monotonic() + patience_s
+    async with httpx2.AsyncClient(trust_env=False, timeout=3) as client:
+        while True:
+            state = await inspect()
+            why = "it does not run" if not state.running else await _unwell(client, health)
+            if not why:
+                return state
+            if time.monotonic() > deadline:
+                raise Failed(f"not well after {patience_s:g} s: {why}")
+            await asyncio.sleep(0.2)
+
+
+async def _unwell(client: httpx2.AsyncClient, health: str) -> str:
+    if not health:
+        return ""
+    try:
+        answer = await client.get(health)
+    except httpx2.HTTPError as error:
+        return f"{health} does not answer: {type(error).__name__}"
+    return "" if answer.is_success else f"{health} answers {answer.status_code}"
