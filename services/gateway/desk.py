@@ -174,9 +174,8 @@ class Desk:
 
     async def ingest(self, caller: Caller, documents: Sequence[Document]) -> Ingested:
         """Raises Unavailable, OperatorError."""
-        cleaned = [d.model_copy(update={"text": redact(d.text)}) for d in documents]
-        log.info("documents forwarded", by=caller.name, documents=len(cleaned))
-        return await self._knowledge.ingest(cleaned)
+        log.info("documents forwarded", by=caller.name, documents=len(documents))
+        return await self._knowledge.ingest(documents)
 
     async def _row(self, incident_id: str) -> views.Row | None:
         incident = await self._chassis.log.load(incident_id)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from opentelemetry.trace import Tracer
+from pydantic import Field
 
 from autopatch.chassis.chassis import Chassis, Control, Log
 from autopatch.chassis.settings import Common
@@ -52,17 +53,19 @@ class Unmatched(Protocol):
 
 
 class Document(Word):
-    """A text for the knowledge base. `name` is its file name; Markdown front matter may say more."""
+    """A text for the knowledge base: Markdown, with front matter when it is a runbook. `source` says where it is from."""
 
-    name: str
+    source: str = Field(min_length=1, max_length=500)
     text: str
 
 
 class Ingested(Word):
-    """What became of documents: how many chunks were kept, and which documents were not taken and why."""
+    """Numbers of documents, and of the chunks that were written."""
 
-    stored: int
-    skipped: tuple[str, ...] = ()
+    added: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    chunks: int = 0
 
 
 class Ingest(Protocol):

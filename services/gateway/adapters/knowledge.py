@@ -11,7 +11,7 @@ from services.gateway.ports import Document, Ingested
 
 
 class KnowledgeDoor:
-    """POST <url>/v1/documents {documents: [{name, text}]}. Without a URL nothing is forwarded."""
+    """POST <url>/v1/knowledge/ingest {documents: [{source, text}]}. Without a URL nothing is forwarded."""
 
     def __init__(self, url: str, token_file: str = "") -> None:
         self._url = url.rstrip("/")
@@ -24,11 +24,11 @@ class KnowledgeDoor:
         try:
             async with httpx2.AsyncClient(timeout=60) as client:
                 answer = await client.post(
-                    f"{self._url}/v1/documents", headers=self._headers(),
+                    f"{self._url}/v1/knowledge/ingest", headers=self._headers(),
                     json={"documents": [d.model_dump() for d in documents]},
                 )
             if 400 <= answer.status_code < 500:
-                raise OperatorError("the knowledge room refused the documents", tip="see its log")
+                raise OperatorError(_said(answer), tip="correct the document")
             answer.raise_for_status()
             return Ingested.model_validate_json(answer.content)
         except (httpx2.HTTPError, ValidationError) as error:
@@ -41,3 +41,10 @@ class KnowledgeDoor:
             return {"Authorization": f"Bearer {Path(self._token_file).read_text().strip()}"}
         except OSError as error:
             raise Unavailable("knowledge", f"{self._token_file}: {error.strerror}") from error
+
+
+def _said(answer: httpx2.Response) -> str:
+    try:
+        return f"the knowledge room refused the documents: {str(answer.json()['error'])[:300]}"
+    except (ValueError, KeyError, TypeError):
+        return "the knowledge room refused the documents"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from autopatch.contract import events as ev
-from autopatch.contract.lifecycle import State
+from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Basis
 from services.gateway.tests import story
 from services.gateway.tests.conftest import As
@@ -14,7 +14,8 @@ from services.gateway.tests.story import ID
 
 
 async def state(chassis: FakeChassis) -> State:
-    return (await chassis.log.load(ID)).state
+    incident: Incident = await chassis.log.load(ID)
+    return incident.state
 
 
 async def test_an_approval_moves_the_incident_and_names_the_person(chassis: FakeChassis, person: As) -> None:
@@ -182,9 +183,9 @@ async def test_a_decision_continues_the_incidents_trace_and_spans_the_wait(chass
     await person("ann").post(f"/v1/incidents/{ID}/approve", json={"plan_hash": made.hash})
     first, decision = chassis.spans.get_finished_spans()
     assert decision.name == "approve by person" and decision.context.trace_id == first.context.trace_id
-    assert decision.parent.span_id == first.context.span_id
-    assert (decision.end_time - decision.start_time) / 1e9 == 42
-    attributes = dict(decision.attributes)
+    assert decision.parent and decision.parent.span_id == first.context.span_id
+    assert decision.start_time and decision.end_time and (decision.end_time - decision.start_time) / 1e9 == 42
+    attributes = dict(decision.attributes or {})
     assert attributes["incident.id"] == ID and attributes["wait.seconds"] == 42 and attributes["person"] == "ann"
     assert attributes["plan.hash"] == made.hash and attributes["decision"] == "approved"
     assert format(decision.context.span_id, "016x") in chassis.log.stored[-1].headers["traceparent"]

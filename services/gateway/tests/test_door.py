@@ -1,6 +1,7 @@
 """Who gets in, how much they may send, and what errors say."""
 
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,7 @@ async def test_every_route_that_there_is_was_tried_without_a_token(person: As) -
 @pytest.mark.parametrize(("method", "path", "body"), [
     ("POST", "/v1/pause", {"reason": "x"}), ("DELETE", "/v1/pause", None), ("POST", "/v1/targets/payments/hold", {}),
     ("POST", f"/v1/incidents/{ID}/cancel", {}), ("POST", f"/v1/incidents/{ID}/reopen", {}),
-    ("POST", "/v1/knowledge/ingest", {"documents": [{"name": "a.md", "text": "b"}]}),
+    ("POST", "/v1/knowledge/ingest", {"documents": [{"source": "a.md", "text": "b"}]}),
 ])
 async def test_a_viewer_changes_nothing(chassis: FakeChassis, person: As, method: str, path: str, body: object) -> None:
     story.awaiting(chassis)
@@ -54,7 +55,7 @@ async def test_a_large_body_is_refused_announced_or_not(chassis: FakeChassis, pe
     announced = await person("ann").post(f"/v1/incidents/{ID}/cancel", content=b"x" * 70_000)
     assert announced.status_code == 413
 
-    async def drip():  # type: ignore[no-untyped-def]
+    async def drip() -> AsyncIterator[bytes]:
         for _ in range(100):
             yield b"x" * 1024
 

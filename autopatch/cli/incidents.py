@@ -1,0 +1,119 @@
+"""`autopatch incidents`: list, show, watch."""
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from autopatch.cli import render
+from autopatch.cli.client import Gateway, gateway
+from autopatch.cli.output import Json, Output, coloured
+from autopatch.contract.lifecycle import Incident, State, Stored, apply
+from services.gateway.views import Page, Row, View
+from services.gateway.words import duration
+
+incidents = typer.Typer(help="List, show and watch incidents.", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+Id = Annotated[str, typer.Argument(metavar="ID", help="The incident's id; a beginning that only one incident has is enough.")]
+GOOD = {State.RESOLVED, State.CLOSED}
+
+
+@incidents.command("list")
+def list_command(
+    ctx: typer.Context,
+    state: Annotated[list[State] | None, typer.Option(help="Only these states.")] = None,
+    target: Annotated[str, typer.Option(help="Only this target.")] = "",
+    only_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10000)] = 50,
+    as_json: Json = False,
+) -> None:
+    """Newest first."""
+    out = Output(as_json)
+    with out.busy("asking"):
+        rows = rows_of(gateway(ctx), limit, state=[s.value for s in state or ()], target=target, open="true" if only_open else "")
+    if as_json:
+        out.data([row.model_dump(mode="json") for row in rows])
+    elif not rows:
+        out.say("No incidents.")
+    else:
+        out.table(("ID", "STATE", "TARGET", "TITLE", ">OPENED", ">TOOK", ""), [
+            (
+                row.id, coloured(row.state.value), row.target, row.title, f"{row.opened_at.astimezone():%m-%d %H:%M}",
+                duration(row.seconds), row.headline,
+            )
+            for row in rows
+        ])
+
+
+@incidents.command("show")
+def show_command(
+    ctx: typer.Context, incident: Id,
+    events: Annotated[bool, typer.Option("--events", help="The raw log instead.")] = False, as_json: Json = False,
+) -> None:
+    """What happened, why, what was done about it, and the proof."""
+    out, door = Output(as_json), gateway(ctx)
+    with out.busy("asking"):
+        full = resolve(door, incident)
+        found = door.ask("GET", f"/incidents/{full}/events" if events else f"/incidents/{full}")
+    if as_json:
+        out.data(found)
+    elif events:
+        render.raw(out, found)
+    else:
+        render.view(out, View.model_validate(found))
+
+
+@incidents.command("watch")
+def watch_command(
+    ctx: typer.Context,
+    incident: Annotated[str, typer.Argument(metavar="[ID]", help="Without one: everything, without end.")] = "", as_json: Json = False,
+) -> None:
+    """Follow live until the incident ends. Exit code 0 when it is resolved or closed, 1 otherwise. With --json one event a line."""
+    out, door = Output(as_json), gateway(ctx)
+    full = resolve(door, incident) if incident else ""
+    ended = follow(out, door, full)
+    raise typer.Exit(0 if ended.state in GOOD else 1)
+
+
+def follow(out: Output, door: Gateway, incident_id: str) -> Incident:
+    """Print events until the incident ends; returns it."""
+    seen: dict[str, Incident] = {}
+    for stored, text in door.follow_on(0, incident_id, lambda reason: out.note(f"{reason}; trying again")):
+        name = stored.envelope.incident_id
+        before = seen.get(name, Incident(name))
+        seen[name] = now = apply(before, stored)
+        if out.json:
+            out.data({"sequence": stored.sequence, "state": now.state, "text": text, "envelope": stored.envelope.model_dump(mode="json")})
+        else:
+            out.say(*_line(now, stored, text, every=not incident_id))
+            if now.state is State.AWAITING and before.state is not State.AWAITING:
+                out.say((f"          autopatch approve {name}   or   autopatch reject {name} --reason …", "yellow"))
+        if incident_id and now.terminal:
+            return now
+    raise AssertionError("a live stream has no end")
+
+
+def rows_of(door: Gateway, limit: int, **params: object) -> list[Row]:
+    """Up to `limit` rows over as many pages as that takes."""
+    rows, before = list[Row](), ""
+    while len(rows) < limit:
+        page = door.get("/incidents", Page, {**params, "limit": min(limit - len(rows), 200), "before": before})
+        rows += page.items
+        before = page.next
+        if not before:
+            break
+    return rows
+
+
+def resolve(door: Gateway, beginning: str) -> str:
+    """The full id of the only incident that begins so; what is unknown is left for the gateway to refuse."""
+    if len(beginning) < 3 or not all(c.isalnum() or c in "-_" for c in beginning):
+        return beginning or "-"
+    found = [row.id for row in rows_of(door, 500) if row.id.startswith(beginning)]
+    return found[0] if len(found) == 1 and beginning not in found else beginning
+
+
+def _line(now: Incident, stored: Stored, text: str, *, every: bool) -> tuple[str | Text, ...]:
+    elapsed = (stored.envelope.at - now.log[0].envelope.at).total_seconds()
+    name = f"{now.id}  " if every else ""
+    by = stored.envelope.by.removeprefix("person:")
+    return (f"{duration(elapsed):>10}  {name}", coloured(f"{now.state.value:<12}"), f" {by:<10} {text}")
