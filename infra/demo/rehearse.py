@@ -111,6 +111,8 @@ def reasons(measured: dict[str, float], options: argparse.Namespace) -> list[str
         found.append(f"p95 is {measured['p95_s']:.3f} s, the limit {options.max_p95:g} s")
     if measured["error_ratio"] > options.max_errors:
         found.append(f"{measured['error_ratio']:.1%} of the requests failed, the limit is {options.max_errors:.1%}")
+    if not measured["requests"]:
+        found.append("nothing was measured: no proof")
     if measured["rps"] < 0.7 * options.rate:
         found.append(f"only {measured['rps']:g} of {options.rate:g} requests a second could be sent: no proof")
     if not measured["pool_size"]:
