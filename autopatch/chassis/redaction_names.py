@@ -1,0 +1,134 @@
+"""Secrets that are known by the name before them: in JSON, YAML, TOML, INI, env files, XML, flags, headers and code."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from autopatch.chassis.redaction_table import ANCHORS, HARMLESS, NAMES, SEPARATED
+
+PLACEHOLDER = re.compile(r"\[redacted:[a-z0-9_]+:[0-9a-f]{4}\]")
+_WORD_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+_SEPARATOR = re.compile(
+    r"[\\\"'`\])]*(?:\s*,?\s*[\\\"']*value[\\\"']*)?\s*(?:=>|:=|->|==|[:=])[ \t]*(?:[bruf]{1,2}(?=[\"']))?|(?=>)>|[\\\"']+\s*,[ \t]*(?=[\\\"'])"
+)
+_QUOTED = re.compile(r"([\"'`])((?:\\.|(?!\1)[^\\\n])*)")
+_ESCAPED = re.compile(r"\\+([\"'])((?:(?!\\+\1)[^\n])*)")
+_LIST = re.compile(r"\[([^\[\]{}]*)")
+_BLOCK = re.compile(r"[|>][+-]?\d?[ \t]*\r?\n([ \t]+)([^\n]*(?:\r?\n(?:\1[^\n]*|(?=\r?\n)))*)")
+_CONTINUED = re.compile(r"\\\r?\n[ \t]*(\S+)")
+_BARE = re.compile(r"(?:(?![,;&]\s*[\"']?[\w.-]+[\"']?\s*[=:])[^\s\"'<>`])+")
+_REST = re.compile(r"[^\r\n]*?(?=[ \t]+#|[ \t]*(?:\r|\n|\Z))")
+_PAIR = re.compile(r"[\s,;&][\"']?[\w.-]+[\"']?\s*[=:]")
+_PUBLIC = re.compile(
+    r"(?i:true|false|none|null|nil|undefined|str|string|bytes|int|bool|secretstr|required|optional|yes|no|\*+|x{3,}|\.+|-+|[|>][+-]?)\Z"
+    r"|\$\{|\$\(|\$[A-Z_]+\Z|\{\{|%\(|<[\w -]+>?\Z"
+    r"|(?:self|cls|this|config|cfg|settings|args|kwargs|request|req|os|env|process|ctx|options|opts|params|user|data)[.\[]"
+    r"|[A-Za-z_][\w.]*\(|(?:Optional|Annotated|Union|list|dict|tuple)\["
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A secret in a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def secret_name(name: str) -> str:
+    """The kind of secret that a field of this name holds; '' when it holds none."""
+    lower = name.lower()
+    flat = re.sub(r"[^a-z0-9]", "", lower)
+    if flat.endswith(HARMLESS):
+        return ""
+    for kind, endings in NAMES:
+        if flat.endswith(endings):
+            return kind
+    return "password" if re.split(r"[^a-z0-9]", lower)[-1] in SEPARATED else ""
+
+
+def secrets_in(value: Any) -> frozenset[str]:
+    """The texts that stand under secret-looking names in a configuration (text of a file, or its parsed values): literals for a Redactor."""
+    if isinstance(value, str):
+        return frozenset(value[f.start : f.end] for f in named(value, value.lower()) if f.end - f.start >= 4)
+    return frozenset(_leaves(value, ""))
+
+
+def _leaves(value: Any, kind: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, kind or secret_name(str(key)))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item, kind)
+    elif kind and value is not None and not isinstance(value, bool) and len(str(value)) >= 4 and not _PUBLIC.match(str(value)):
+        yield str(value)
+
+
+def named(text: str, lower: str) -> Iterator[Found]:
+    """Values that follow a secret-looking name: JSON, YAML, TOML, INI, env, XML, flags, headers, code."""
+    seen = -1
+    for anchor in ANCHORS:
+        at = lower.find(anchor)
+        while at >= 0:
+            start, end = _word(text, at, at + len(anchor))
+            at = lower.find(anchor, end)
+            kind = secret_name(lower[start:end])
+            if not kind and lower[start:end] == "key" and lower[max(0, start - 4) : start] in ("api ", "api_"):
+                kind = "key"
+            if kind and (span := _value_after(text, start, end)) and span[0] != seen:
+                seen = span[0]
+                yield Found(*span, kind)
+
+
+def _word(text: str, start: int, end: int) -> tuple[int, int]:
+    least, most = max(0, start - 64), min(len(text), end + 64)
+    while start > least and text[start - 1] in _WORD_CHARS:
+        start -= 1
+    while end < most and text[end] in _WORD_CHARS:
+        end += 1
+    return start, end
+
+
+def _value_after(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """Where the value of the name at start..end is."""
+    separator = _SEPARATOR.match(text, end)
+    if separator:
+        at = separator.end()
+    elif text.startswith("--", start) and text[end : end + 1] in (" ", "\t"):
+        at = end + 1
+    else:
+        return None
+    span = _literal(text, at) or _bare(text, start if separator else at, end, at)
+    if span is None or span[0] >= span[1]:
+        return None
+    value = text[span[0] : span[1]]
+    name = text[start:end].lower()
+    if _PUBLIC.match(value) or PLACEHOLDER.match(value) or value.lower() == name or (name.endswith("token") and re.fullmatch(r"\d{1,5}", value)):
+        return None
+    return span
+
+
+def _literal(text: str, at: int) -> tuple[int, int] | None:
+    """A value that says itself where it ends; one that is cut off ends with its line."""
+    for shape in (_ESCAPED, _QUOTED, _BLOCK, _LIST, _CONTINUED):
+        if match := shape.match(text, at):
+            group = 2 if shape in (_ESCAPED, _QUOTED, _BLOCK) else 1
+            return match.span(group)
+    return None
+
+
+def _bare(text: str, start: int, end: int, at: int) -> tuple[int, int] | None:
+    """A value without quotes: the rest of its line when its name begins the line and no other pair follows, else up to the next space."""
+    if text[at : at + 1] in ("{", "\n", "\r", ""):
+        return None
+    if text[text.rfind("\n", 0, start) + 1 : start].strip(" \t-\"'") in ("", "export", "set", "ENV"):
+        if text[start:end].isupper() and (whole := re.compile(r"\S+").match(text, at)):
+            return whole.span()
+        rest = _REST.match(text, at)
+        if rest and not _PAIR.search(rest.group()):
+            return rest.span()
+    match = _BARE.match(text, at)
+    return (match.start(), at + len(match.group().rstrip(",;)]}."))) if match else None
