@@ -8,6 +8,7 @@ from nats.js.errors import APIError, NotFoundError
 
 from autopatch.chassis.bus import TRANSIENT, Bus
 from autopatch.chassis.clock import Clock
+from autopatch.chassis.crash import Crash, no_crash
 from autopatch.chassis.telemetry import carrier
 from autopatch.contract.catalogue import INCIDENTS
 from autopatch.contract.errors import Conflict, Unavailable
@@ -23,8 +24,9 @@ CACHED = 2000
 class EventLog:
     """Incidents are cached; a load fetches only what was appended since."""
 
-    def __init__(self, bus: Bus, clock: Clock) -> None:
+    def __init__(self, bus: Bus, clock: Clock, crash: Crash = no_crash) -> None:
         self._bus = bus
+        self._crash = crash
         self._clock = clock
         self._cache: OrderedDict[str, Incident] = OrderedDict()
 
@@ -91,12 +93,14 @@ class EventLog:
                     return 0
                 raise
 
+        await self._crash("before_append")
         try:
             sequence = await self._bus.patiently(attempt)
         except APIError as error:
             if error.err_code == STREAM_FULL:
                 raise Unavailable("nats", "the incidents' log is full", tip="raise stream_bytes or archive") from error
             raise Unavailable("nats", str(error)) from error
+        await self._crash("after_append")
         if sequence:
             return self._remember(apply(incident, Stored(sequence, envelope, headers)))
         written = await self._ours(incident, envelope)

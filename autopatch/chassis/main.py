@@ -14,12 +14,13 @@ import structlog
 from autopatch.chassis import admin, asking, logs, metrics, stores, telemetry
 from autopatch.chassis.bus import TRANSIENT, Bus, connect
 from autopatch.chassis.clock import Clock, SystemClock
+from autopatch.chassis.crash import Crash, no_crash
 from autopatch.chassis.http import HttpServer, application
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.room import Room
-from autopatch.chassis.runner import Crash, Runner, no_crash
+from autopatch.chassis.runner import Runner
 from autopatch.chassis.settings import Common, RoomSettings, load
-from autopatch.chassis.targets import TargetFiles
+from autopatch.chassis.targets import FileTargets, load_targets
 from autopatch.contract import catalogue as cat
 from autopatch.contract.errors import AutoPatchError
 
@@ -35,7 +36,7 @@ class Desk:
     log: EventLog
     asker: asking.BusAsker
     timers: stores.BusTimers
-    targets: TargetFiles
+    targets: FileTargets
     records: stores.BusRecords
     control: stores.BusControl
     unmatched: stores.BusUnmatched
@@ -70,11 +71,11 @@ class Running:
     task: asyncio.Task[None]
 
 
-def desk(name: str, bus: Bus, common: Common, targets: TargetFiles, clock: Clock) -> Desk:
+def desk(name: str, bus: Bus, common: Common, targets: FileTargets, clock: Clock, crash: Crash = no_crash) -> Desk:
     """Everything that hangs on one connection."""
     return Desk(
-        name=name, bus=bus, log=EventLog(bus, clock), asker=asking.BusAsker(bus), timers=stores.BusTimers(bus, name), targets=targets,
-        records=stores.BusRecords(bus), control=stores.BusControl(bus), unmatched=stores.BusUnmatched(bus), live=stores.BusLive(bus),
+        name=name, bus=bus, log=EventLog(bus, clock, crash), asker=asking.BusAsker(bus), timers=stores.BusTimers(bus, name), targets=targets,
+        records=stores.BusRecords(bus, crash), control=stores.BusControl(bus), unmatched=stores.BusUnmatched(bus), live=stores.BusLive(bus),
         blobs=stores.Blobs(bus), leases=stores.Bucket(bus, cat.LEASES_BUCKET), clock=clock, common=common,
     )
 
@@ -86,12 +87,12 @@ async def start(
     """Start one room; the stack stops it. Raises OperatorError and Unavailable."""
     clock = clock or SystemClock()
     settings = load(blueprint.settings, **blueprint.given)
-    targets = TargetFiles.load(Path(common.targets))
+    targets = load_targets(Path(common.targets))
     bus = await connect(
         common.nats_url, blueprint.name, nkey_folder=common.nkey_folder, budget_s=common.publish_budget_s, fatal=fatal
     )
     stack.push_async_callback(bus.close)
-    own = desk(blueprint.name, bus, common, targets, clock)
+    own = desk(blueprint.name, bus, common, targets, clock, crash)
     provider = telemetry.provider(blueprint.name, common.otlp_endpoint)
     stack.push_async_callback(asyncio.to_thread, provider.shutdown)
     tracer = provider.get_tracer("autopatch")

@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from opentelemetry.trace import Tracer
 
 from autopatch.chassis.bus import TRANSIENT, Bus
 from autopatch.chassis.clock import Clock
+from autopatch.chassis.crash import Crash, no_crash
 from autopatch.chassis.dead_letters import DeadLetters
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.metrics import HANDLED, INCIDENTS, SECONDS
@@ -32,13 +33,6 @@ TRIES = 5
 """Deliveries that a handler may fail with an unexpected error before the message becomes a dead letter."""
 AT_ONCE = 64
 """Messages that one room works on at a time."""
-
-Crash = Callable[[str], Awaitable[None]]
-
-
-async def no_crash(_: str) -> None:
-    """Tests pass something that kills the process at a named point."""
-
 
 async def _for_ever() -> None:
     await asyncio.Event().wait()
@@ -161,6 +155,7 @@ class Runner:
     async def _on_event(self, message: Msg) -> None:
         envelope = ev.decode(message.data)
         incident = await self._log.load(envelope.incident_id)
+        await self._crash("loaded")
         stored = next((s for s in incident.log if s.envelope.event_id == envelope.event_id), None)
         if stored is None:
             raise ContractError(f"{envelope.event} of {envelope.incident_id} is not on the log")
@@ -231,6 +226,7 @@ class Runner:
             ) as current,
             SECONDS.labels(self.room.name, envelope.event).time(),
         ):
+            await self._crash("asking")
             events = await handler(heard)
             await self._crash("decided")
             if events:
@@ -242,7 +238,6 @@ class Runner:
         after = await self._log.append(incident, events, by=self.room.name, caused_by=caused_by, key=key)
         if after.terminal and not incident.terminal:
             INCIDENTS.labels(str(after.state)).inc()
-        await self._crash("appended")
 
     async def _wait(self, incident: Incident, stored: Stored, error: RetryLater | Unavailable, key: str) -> Incident:
         on, after_s = (error.on, error.after_s) if isinstance(error, RetryLater) else (error.service, self._retry_s)

@@ -11,6 +11,7 @@ from nats.js.object_store import ObjectStore
 
 from autopatch.chassis.bus import TRANSIENT, Bus
 from autopatch.chassis.chassis import TargetRecord
+from autopatch.chassis.crash import Crash, no_crash
 from autopatch.contract import catalogue as cat
 from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.events import Alert
@@ -90,8 +91,9 @@ class Bucket:
 class BusRecords:
     """One record per target, by compare-and-set."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, crash: Crash = no_crash) -> None:
         self._bucket = Bucket(bus, cat.TARGETS_BUCKET)
+        self._crash = crash
 
     async def get(self, target: str) -> tuple[TargetRecord, int]:
         """The record and its revision."""
@@ -100,7 +102,10 @@ class BusRecords:
 
     async def put(self, target: str, record: TargetRecord, revision: int) -> int:
         """Returns the new revision. Raises Conflict, Unavailable."""
-        return await self._bucket.put(target, record.model_dump_json().encode(), revision)
+        await self._crash("before_put")
+        written = await self._bucket.put(target, record.model_dump_json().encode(), revision)
+        await self._crash("after_put")
+        return written
 
 
 class BusControl:

@@ -30,8 +30,8 @@ def lifecycle() -> str:
     lines += ["```\n", "Legal besides:\n"]
     lines.append(f"- `escalated` from every open state ({_states(OPEN_STATES)}) leads to `escalated`.")
     lines.append(f"- `cleared` and `cancelled` before anything is applied ({_states(UNTOUCHED)}) lead to `closed` and `cancelled`.")
-    after = "; ".join(f"{event.name} in `{state}` leads to `{to}`" for (state, event), to in AFTER_CANCEL.items())
-    lines.append(f"- `cancelled` from `applying` on is remembered; the step ends, and then: {after}; in `applied` it leads to `undo_due`.")
+    instead = "; ".join(f"{event.name} in `{state}` leads to `{to}`" for (state, event), to in AFTER_CANCEL.items())
+    lines.append(f"- `cancelled` from `applying` on is remembered; the step ends, and then: {instead}; in `applied` it leads to `undo_due`.")
     lines.append("- `reopened` leads from every terminal state but `resolved` and `closed` to `open`.")
     lines.append("- `alert_updated`, `waiting`, `lesson_recorded` and `cleared` are legal everywhere else and change nothing.\n")
     return "\n".join(lines)
