@@ -12,7 +12,8 @@ from autopatch.chassis.crash import Crash, no_crash
 from autopatch.chassis.telemetry import carrier
 from autopatch.contract.catalogue import INCIDENTS
 from autopatch.contract.errors import Conflict, Unavailable
-from autopatch.contract.events import Envelope, Event, decode, subject_of
+from autopatch.contract.envelope import Envelope, decode, subject_of
+from autopatch.contract.events import Event
 from autopatch.contract.lifecycle import Incident, Stored, apply, next_state
 
 _SPACE = uuid.UUID("6f1b6b1e-4a0f-5b52-9d3f-0a6c2a1f7c55")

@@ -24,6 +24,7 @@ from autopatch.chassis.room import Handler, Heard, Reject, RetryLater, Room
 from autopatch.chassis.telemetry import scope, span
 from autopatch.contract import catalogue as cat
 from autopatch.contract import events as ev
+from autopatch.contract.envelope import decode
 from autopatch.contract.errors import Conflict, ContractError, Unavailable
 from autopatch.contract.lifecycle import Incident, Stored, is_current, waiting_since
 
@@ -153,7 +154,7 @@ class Runner:
                 await message.in_progress()
 
     async def _on_event(self, message: Msg) -> None:
-        envelope = ev.decode(message.data)
+        envelope = decode(message.data)
         incident = await self._log.load(envelope.incident_id)
         await self._crash("loaded")
         stored = next((s for s in incident.log if s.envelope.event_id == envelope.event_id), None)

@@ -18,7 +18,7 @@ from ruamel.yaml.error import YAMLError
 from autopatch.cli.errors import GatewayRefused
 from autopatch.cli.output import plain
 from autopatch.contract.errors import OperatorError, Unavailable
-from autopatch.contract.events import decode
+from autopatch.contract.envelope import decode
 from autopatch.contract.lifecycle import Stored
 from autopatch.contract.model import Word
 

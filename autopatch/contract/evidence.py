@@ -10,6 +10,20 @@ ReadingStatus = Literal["value", "nothing", "failed"]
 Verdict = Literal["better", "same", "worse", "unknown"]
 
 
+class Alert(Word):
+    """One alert, as Alertmanager or Grafana told it, redacted. `identity` is the digest of its labels."""
+
+    identity: str
+    alertname: str
+    labels: dict[str, str]
+    annotations: dict[str, str] = Field(default_factory=dict)
+    starts_at: Moment
+    status: Literal["firing", "resolved"] = "firing"
+    silenced: bool = False
+    source: Literal["alertmanager", "grafana", "reconciliation", "watch"] = "alertmanager"
+    generator_url: str = ""
+
+
 class Measurement(Word):
     """One signal over one window. `blocks` are means of equal parts of the window, oldest first."""
 

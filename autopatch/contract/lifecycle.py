@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from autopatch.contract import events as ev
+from autopatch.contract.envelope import Envelope
 from autopatch.contract.errors import ContractError
 
 
@@ -102,7 +103,7 @@ class Stored:
     """An envelope where the log holds it. `sequence` is the stream's; `headers` carry the trace context."""
 
     sequence: int
-    envelope: ev.Envelope
+    envelope: Envelope
     headers: dict[str, str] = field(default_factory=dict)
 
 

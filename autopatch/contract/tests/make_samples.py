@@ -8,7 +8,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from autopatch.contract.events import EVENTS, Envelope
+from autopatch.contract.envelope import Envelope
+from autopatch.contract.events import EVENTS
 
 FOLDER = Path(__file__).parent / "samples"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 
 from autopatch.contract.errors import OperatorError
-from autopatch.contract.events import Envelope
+from autopatch.contract.envelope import Envelope
 from autopatch.contract.lifecycle import State
 from autopatch.contract.requests import Found
 from services.gateway.adapters.door import needs

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from autopatch.chassis.room import Heard
 from autopatch.contract import events as ev
+from autopatch.contract.envelope import Envelope
 from autopatch.contract.actions import Action, Reload, SetConfig
 from autopatch.contract.evidence import Cause, Evidence, ModelUse, Rehearsal, RehearsalRun, TargetState
 from autopatch.contract.lifecycle import Incident, Stored, fold
@@ -102,7 +103,7 @@ def until_applied(made: Plan | None = None, **named: str) -> list[ev.Event]:
 def incident(events: Iterable[ev.Event], *, name: str = "i1", at: datetime = START) -> Incident:
     stored = []
     for number, event in enumerate(events, 1):
-        envelope = ev.Envelope(
+        envelope = Envelope(
             event_id=f"{name}-{number}", incident_id=name, event=event.name, version=1, at=at + timedelta(seconds=number), by="test", data=event
         )
         stored.append(Stored(number, envelope))

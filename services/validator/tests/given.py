@@ -11,6 +11,7 @@ from autopatch.chassis.clock import Clock
 from autopatch.chassis.prometheus import AlertRule, Nothing, Result, Series, Value
 from autopatch.chassis.room import Heard
 from autopatch.contract import events as ev
+from autopatch.contract.envelope import Envelope
 from autopatch.contract.actions import SetConfig
 from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.evidence import Measurement, ModelUse
@@ -88,7 +89,7 @@ def incident(events: Sequence[tuple[float, ev.Event]]) -> Incident:
 
 def stored(before: Incident, event: ev.Event, at: datetime, by: str = "test", caused_by: str = "") -> Stored:
     """The next event of an incident."""
-    envelope = ev.Envelope(
+    envelope = Envelope(
         event_id=str(uuid.uuid4()), incident_id=before.id, event=event.name, version=1, at=at, by=by, caused_by=caused_by,
         previous_hash=before.last_hash, data=event,
     ).sealed()
