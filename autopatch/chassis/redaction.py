@@ -13,9 +13,12 @@ from typing import Any
 from urllib.parse import quote
 
 from autopatch.chassis.redaction_names import PLACEHOLDER, Found, named, secret_name, secrets_in
-from autopatch.chassis.redaction_table import ROWS
+from autopatch.chassis.redaction_table import PREFIX, SHAPES, TOKENS
 
-_CANDIDATE = re.compile(r"[A-Za-z0-9+/_-]{60,}(?:\r?\n[ \t]*[A-Za-z0-9+/_-]{4,})+={0,2}|[A-Za-z0-9+/_-]{20,}={0,2}")
+_CANDIDATE = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}={0,2}")
+_FOLDED = re.compile(r"(?:[A-Za-z0-9+/_-]{60,}\r?\n[ \t]*)+[A-Za-z0-9+/_-]{4,}={0,2}")
+_PIECE = re.compile(r"[A-Za-z0-9]{20,}={0,2}")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _DEPTH = 2
 
 
@@ -58,14 +61,15 @@ class Redactor:
                 merged[-1] = Found(last.start, max(last.end, one.end), last.kind)
             else:
                 merged.append(one)
-        return list(_outside(merged, [m.span() for m in PLACEHOLDER.finditer(text)]))
+        return merged and list(_outside(merged, [m.span() for m in PLACEHOLDER.finditer(text)]))
 
     def _all(self, text: str, depth: int) -> Iterator[Found]:
         lower = text.lower()
         if self._known:
             yield from (Found(m.start(), m.end(), "known") for m in self._known.finditer(text))
-        for row in ROWS:
-            if any(gate in lower for gate in row.gates):
+        yield from _tokens(text)
+        for row in SHAPES:
+            if row.gates[0] in lower or (len(row.gates) > 1 and any(gate in lower for gate in row.gates)):
                 for match in row.pattern.finditer(text):
                     group = match.lastindex or 0
                     if row.kind != "basic" or b":" in _decoded(match.group(group)):
@@ -75,17 +79,23 @@ class Redactor:
             yield from self._wrapped(text, depth)
 
     def _wrapped(self, text: str, depth: int) -> Iterator[Found]:
-        """Base64 that holds secrets."""
+        """Base64 that holds secrets; its parts too, for a path or a name may stand right before it."""
         for match in _CANDIDATE.finditer(text):
-            inner = _text_of(match.group())
-            if inner and next(self._all(inner, depth - 1), None):
-                yield Found(match.start(), match.end(), "base64")
-            elif not inner:
-                at = match.start()
-                for piece in re.finditer(r"[A-Za-z0-9]{20,}={0,2}", match.group()):
-                    inner = _text_of(piece.group()) if piece.group() != match.group() else ""
-                    if inner and next(self._all(inner, depth - 1), None):
-                        yield Found(at + piece.start(), at + piece.end(), "base64")
+            found = match.group()
+            if found.islower() or found.isupper():
+                continue
+            folded = len(found) >= 60 and _FOLDED.match(text, match.start())
+            whole = folded or match
+            inner = _text_of(whole.group())
+            if inner and self._any(inner, depth):
+                yield Found(whole.start(), whole.end(), "base64")
+            elif not inner and not found.isalnum():
+                for piece in _PIECE.finditer(found):
+                    if (inner := _text_of(piece.group())) and self._any(inner, depth):
+                        yield Found(match.start() + piece.start(), match.start() + piece.end(), "base64")
+
+    def _any(self, text: str, depth: int) -> bool:
+        return next(self._all(text, depth - 1), None) is not None
 
     def _value(self, value: Any, kind: str, depth: int = 0) -> Any:
         if depth > 64:
@@ -119,6 +129,15 @@ class Redactor:
         return f"[redacted:{kind}:{hashlib.blake2s(secret.encode('utf-8', 'replace'), key=self._key[:32], digest_size=2).hexdigest()}]"
 
 
+def _tokens(text: str) -> Iterator[Found]:
+    done = 0
+    for match in PREFIX.finditer(text):
+        kind, body = TOKENS[match.group()]
+        if match.start() >= done and (rest := body.match(text, match.end())):
+            done = rest.end()
+            yield Found(match.start(), done, kind)
+
+
 def _outside(found: list[Found], placeholders: list[tuple[int, int]]) -> Iterator[Found]:
     """Without what an earlier redaction put there."""
     for one in found:
@@ -146,7 +165,7 @@ def _text_of(candidate: str) -> str:
         text = _decoded(candidate).decode()
     except UnicodeDecodeError:
         return ""
-    return text if all(c.isprintable() or c in "\r\n\t" for c in text) else ""
+    return "" if _CONTROL.search(text) else text
 
 
 def _compile(literals: frozenset[str]) -> re.Pattern[str] | None:

@@ -10,18 +10,21 @@ from autopatch.chassis.redaction_table import ANCHORS, HARMLESS, NAMES, SEPARATE
 PLACEHOLDER = re.compile(r"\[redacted:[a-z0-9_]+:[0-9a-f]{4}\]")
 _WORD_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _SEPARATOR = re.compile(
-    r"[\\\"'`\])]*(?:\s*,?\s*[\\\"']*value[\\\"']*)?\s*(?:=>|:=|->|==|[:=])[ \t]*(?:[bruf]{1,2}(?=[\"']))?|(?=>)>|[\\\"']+\s*,[ \t]*(?=[\\\"'])"
+    r"[\\\"'`\])]{0,8}(?:\s{0,64},?\s{0,64}[\\\"']{0,4}value[\\\"']{0,4})?\s{0,64}(?:=>|:=|->|==(?=[ \t]*[\"'])|(?!==)[:=])[ \t]*(?:[bruf]{1,2}(?=[\"']))?"
+    r"|>|[\\\"']{1,8}\s{0,64},[ \t]*(?=[\\\"'])"
 )
 _QUOTED = re.compile(r"([\"'`])((?:\\.|(?!\1)[^\\\n])*)")
 _ESCAPED = re.compile(r"\\+([\"'])((?:(?!\\+\1)[^\n])*)")
 _LIST = re.compile(r"\[([^\[\]{}]*)")
 _BLOCK = re.compile(r"[|>][+-]?\d?[ \t]*\r?\n([ \t]+)([^\n]*(?:\r?\n(?:\1[^\n]*|(?=\r?\n)))*)")
 _CONTINUED = re.compile(r"\\\r?\n[ \t]*(\S+)")
-_BARE = re.compile(r"(?:(?![,;&]\s*[\"']?[\w.-]+[\"']?\s*[=:])[^\s\"'<>`])+")
-_REST = re.compile(r"[^\r\n]*?(?=[ \t]+#|[ \t]*(?:\r|\n|\Z))")
-_PAIR = re.compile(r"[\s,;&][\"']?[\w.-]+[\"']?\s*[=:]")
+_BARE = re.compile(r"(?:(?![,;&]\s{0,8}[\"']?[\w.-]{1,64}[\"']?\s{0,8}[=:])[^\s\"'<>`]){1,2000}")
+_SPACELESS = re.compile(r"\S+")
+_PAIR = re.compile(r"[\s,;&][\"']?[\w.-]{1,64}[\"']?\s{0,8}[=:]")
+_COMMENT = re.compile(r"[ \t]#")
+_BEGINS = re.compile(r"[ \t\"'-]*(?:(?:export|set|ENV)[ \t]+)?[\"']?\Z")
 _PUBLIC = re.compile(
-    r"(?i:true|false|none|null|nil|undefined|str|string|bytes|int|bool|secretstr|required|optional|yes|no|\*+|x{3,}|\.+|-+|[|>][+-]?)\Z"
+    r"(?i:true|false|none|null|nil|undefined|str|string|bytes|int|bool|secretstr|required|optional|yes|no|return|raise|continue|break|and|or|not|\*+|x{3,}|\.+|-+|[|>][+-]?)\Z"
     r"|\$\{|\$\(|\$[A-Z_]+\Z|\{\{|%\(|<[\w -]+>?\Z"
     r"|(?:self|cls|this|config|cfg|settings|args|kwargs|request|req|os|env|process|ctx|options|opts|params|user|data)[.\[]"
     r"|[A-Za-z_][\w.]*\(|(?:Optional|Annotated|Union|list|dict|tuple)\["
@@ -46,7 +49,7 @@ def secret_name(name: str) -> str:
     for kind, endings in NAMES:
         if flat.endswith(endings):
             return kind
-    return "password" if re.split(r"[^a-z0-9]", lower)[-1] in SEPARATED else ""
+    return "password" if flat == "pwd" or lower.endswith(SEPARATED) else ""
 
 
 def secrets_in(value: Any) -> frozenset[str]:
@@ -68,19 +71,23 @@ def _leaves(value: Any, kind: str) -> Iterator[str]:
 
 
 def named(text: str, lower: str) -> Iterator[Found]:
-    """Values that follow a secret-looking name: JSON, YAML, TOML, INI, env, XML, flags, headers, code."""
-    seen = -1
+    """Values that follow a secret-looking name. `lower` is the text in small letters."""
     for anchor in ANCHORS:
         at = lower.find(anchor)
         while at >= 0:
             start, end = _word(text, at, at + len(anchor))
-            at = lower.find(anchor, end)
-            kind = secret_name(lower[start:end])
-            if not kind and lower[start:end] == "key" and lower[max(0, start - 4) : start] in ("api ", "api_"):
-                kind = "key"
-            if kind and (span := _value_after(text, start, end)) and span[0] != seen:
-                seen = span[0]
-                yield Found(*span, kind)
+            at = end
+            if kind := _kind(lower, start, end):
+                span = _value_after(text, start, end)
+                if span:
+                    yield Found(*span, kind)
+                    at = span[1]
+            at = lower.find(anchor, at)
+
+
+def _kind(lower: str, start: int, end: int) -> str:
+    name = lower[start:end]
+    return "key" if name == "key" and lower[max(0, start - 4) : start] == "api " else secret_name(name)
 
 
 def _word(text: str, start: int, end: int) -> tuple[int, int]:
@@ -104,19 +111,17 @@ def _value_after(text: str, start: int, end: int) -> tuple[int, int] | None:
     span = _literal(text, at) or _bare(text, start if separator else at, end, at)
     if span is None or span[0] >= span[1]:
         return None
-    value = text[span[0] : span[1]]
-    name = text[start:end].lower()
-    if _PUBLIC.match(value) or PLACEHOLDER.match(value) or value.lower() == name or (name.endswith("token") and re.fullmatch(r"\d{1,5}", value)):
-        return None
-    return span
+    value, name = text[span[0] : min(span[1], span[0] + 2000)], text[start:end].lower()
+    number = name.endswith("token") and value.isdigit() and len(value) < 6
+    folder = name == "pwd" and value.startswith("/")
+    return None if number or folder or value.lower() == name or _PUBLIC.match(value) or PLACEHOLDER.match(value) else span
 
 
 def _literal(text: str, at: int) -> tuple[int, int] | None:
     """A value that says itself where it ends; one that is cut off ends with its line."""
     for shape in (_ESCAPED, _QUOTED, _BLOCK, _LIST, _CONTINUED):
         if match := shape.match(text, at):
-            group = 2 if shape in (_ESCAPED, _QUOTED, _BLOCK) else 1
-            return match.span(group)
+            return match.span(1 if shape in (_LIST, _CONTINUED) else 2)
     return None
 
 
@@ -124,11 +129,16 @@ def _bare(text: str, start: int, end: int, at: int) -> tuple[int, int] | None:
     """A value without quotes: the rest of its line when its name begins the line and no other pair follows, else up to the next space."""
     if text[at : at + 1] in ("{", "\n", "\r", ""):
         return None
-    if text[text.rfind("\n", 0, start) + 1 : start].strip(" \t-\"'") in ("", "export", "set", "ENV"):
-        if text[start:end].isupper() and (whole := re.compile(r"\S+").match(text, at)):
+    _, newline, before = text[max(0, start - 80) : start].rpartition("\n")
+    if (newline or start < 80) and _BEGINS.match(before):
+        if text[start:end].isupper() and (whole := _SPACELESS.match(text, at)):
             return whole.span()
-        rest = _REST.match(text, at)
-        if rest and not _PAIR.search(rest.group()):
-            return rest.span()
+        stop = text.find("\n", at)
+        line = text[at : min(len(text) if stop < 0 else stop, at + 4000)]
+        if not _PAIR.search(line):
+            comment = _COMMENT.search(line)
+            return at, at + len(line[: comment.start() if comment else None].rstrip())
     match = _BARE.match(text, at)
-    return (match.start(), at + len(match.group().rstrip(",;)]}."))) if match else None
+    if match and match.end() - at == 2000:
+        match = _SPACELESS.match(text, at)
+    return (at, at + len(match.group().rstrip(",;)]}."))) if match else None

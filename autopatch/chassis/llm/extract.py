@@ -11,7 +11,7 @@ from autopatch.chassis.llm.errors import Unreadable
 
 T = TypeVar("T", bound=BaseModel)
 
-LONGEST = 1 << 18  # characters; no answer is that long
+LONGEST = 1 << 16  # characters; no answer is that long
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _OBJECT = re.compile(r'\{(?=\s*["}])')
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\],]', re.DOTALL)
@@ -65,32 +65,25 @@ def _objects(text: str) -> Iterator[str]:
 def _extent(text: str, start: int) -> tuple[int | None, str]:
     """Where the object that begins at `start` ends. If it never does: None, and its complete part, closed ("" when nothing is)."""
     stack: list[str] = []
-    safe = ""
+    inner = 0  # objects that are open inside the outer one: what they hold is lost with them
+    safe = (start, 0)
     for token in _TOKEN.finditer(text, start):
         sign = token[0]
-        if sign == '"':
+        if sign == '"':  # a string without an end
             break
         if sign in _CLOSES:
+            inner += sign == "{" and bool(stack)
             stack.append(sign)
         elif sign in "}]":
-            if not stack or _CLOSES[stack.pop()] != sign:
+            opened = stack.pop()
+            if _CLOSES[opened] != sign or not stack:
                 return token.end(), ""
-            if not stack:
-                return token.end(), ""
-            if _lists_only(stack):
-                safe = _closed(text[start : token.end()], stack)
-        elif sign == "," and _lists_only(stack):
-            safe = _closed(text[start : token.start()], stack)
-    return None, safe
-
-
-def _lists_only(stack: list[str]) -> bool:
-    """Inside the outer object, are only lists open?"""
-    return all(sign == "[" for sign in stack[1:])
-
-
-def _closed(text: str, stack: list[str]) -> str:
-    return text + "".join(_CLOSES[s] for s in reversed(stack))
+            inner -= opened == "{"
+            safe = (token.end(), len(stack)) if not inner else safe
+        elif sign == "," and not inner:
+            safe = (token.start(), len(stack))
+    end, depth = safe
+    return None, text[start:end] + "]" * (depth - 1) + "}" if depth else ""
 
 
 def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

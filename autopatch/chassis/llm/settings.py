@@ -71,7 +71,7 @@ class LlmSettings(_Base):
     def _remote_is_complete(self) -> "LlmSettings":
         if self.mode != "remote":
             return self
-        missing = [name for name in ("base_url", "model") if not getattr(self, name)]
+        missing = [f"AUTOPATCH_LLM_{name.upper()}" for name in ("base_url", "model") if not getattr(self, name)]
         if missing:
             raise ValueError(f"mode remote needs {' and '.join(missing)}")
         if self.limits.cost_usd is not None and self.prices is None:

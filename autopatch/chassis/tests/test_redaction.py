@@ -170,7 +170,8 @@ def test_a_token_broken_over_two_lines_is_taken_out(kind: str, cut: str) -> None
     assert token[14:] not in shown and "and more" in shown
 
 
-@pytest.mark.parametrize("text", ["password: |\n    {}\n    second\nnext: 1", "password: \\\n    {}\n", '{{"password": "{}', "passwords: [{}, other]"])
+@pytest.mark.parametrize("text", ["password: |\n    {}\n    second\nnext: 1", "password: \\\n    {}\n", '{{"password": "{}', "passwords: [{}, other]"]
+)
 def test_values_that_are_folded_cut_off_or_listed_are_taken_out(text: str) -> None:
     assert "hunter2" not in R.redact(text.format("hunter2"))
 

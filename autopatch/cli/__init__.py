@@ -1,0 +1,1 @@
+"""The `autopatch` command line."""
