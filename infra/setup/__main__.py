@@ -22,13 +22,20 @@ def main() -> int:
         packages.install(report, packages.FIRST)
         together(
             lambda: python.environment(report, options.profile),
-            lambda: (packages.install(report, packages.SERVERS), programs.unpack(report), programs.images(report)),
+            lambda: servers(report),
         )
     except Failed as failure:
         report.say("setup", str(failure))
         return failure.exit_code
     report.say("setup", "ready")
     return 0
+
+
+def servers(report: Report) -> None:
+    """Packages, then what needs them."""
+    packages.install(report, packages.SERVERS)
+    programs.unpack(report)
+    programs.images(report)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Programs that no package brings, and the images of the sandbox and the demo service."""
 
 import shutil
-from pathlib import Path
 
 from autopatch.cli.lab.docker import Engine
 from autopatch.contract.errors import AutoPatchError
