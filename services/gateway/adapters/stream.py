@@ -5,13 +5,17 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import structlog
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import SendTimeoutError
+from starlette.types import Receive, Scope, Send
 
 from autopatch.contract.errors import AutoPatchError, Unavailable
 from autopatch.contract.lifecycle import Stored
 from services.gateway import words
 from services.gateway.ports import FollowedLog
 
+log = structlog.get_logger("stream")
 RETRY_MS = 2000
 
 
@@ -34,11 +38,14 @@ class Streams:
         """Raises Unavailable when there are too many readers."""
         if self.open >= self._most:
             raise Unavailable("gateway", f"{self._most} live streams are open already", tip="try again later, or poll")
-        return EventSourceResponse(
+        return _Response(
             self._events(after, incident_id), ping=self._heartbeat_s, send_timeout=self._send_timeout_s, sep="\n"
         )
 
     async def _events(self, after: int, incident_id: str) -> AsyncIterator[ServerSentEvent]:
+        if self.open >= self._most:
+            yield _failed("too many live streams")
+            return
         self.open += 1
         source = self._log.follow(after, incident_id)
         closing = asyncio.create_task(self._closing.wait())
@@ -47,12 +54,21 @@ class Streams:
             while (stored := await _next(source, closing)) is not None:
                 yield _event(stored)
         except AutoPatchError as error:
-            yield ServerSentEvent(event="error", data=json.dumps({"error": str(error)[:400], "tip": "reconnect"}))
+            yield _failed(str(error)[:400])
         finally:
             self.open -= 1
             closing.cancel()
             if hasattr(source, "aclose"):
                 await source.aclose()
+
+
+class _Response(EventSourceResponse):
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The reader that is too slow is dropped; it comes back with the id of the last event that it got."""
+        try:
+            await super().__call__(scope, receive, send)
+        except SendTimeoutError:
+            log.warning("slow reader dropped", client=str((scope.get("client") or ("",))[0]))
 
 
 async def _next(source: AsyncIterator[Stored], closing: asyncio.Task[Any]) -> Stored | None:
@@ -78,3 +94,7 @@ def _event(stored: Stored) -> ServerSentEvent:
         "sequence": stored.sequence, "text": words.line(envelope.data), "envelope": envelope.model_dump(mode="json"),
     }
     return ServerSentEvent(id=str(stored.sequence), event=envelope.event, data=json.dumps(data, ensure_ascii=False))
+
+
+def _failed(reason: str) -> ServerSentEvent:
+    return ServerSentEvent(event="error", data=json.dumps({"error": reason, "tip": "reconnect"}))
