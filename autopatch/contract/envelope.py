@@ -1,13 +1,21 @@
 """What carries an event: who, when, why, and the chain of hashes by which the log proves itself."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, SerializeAsAny, ValidationError
 
 from autopatch.contract.errors import ContractError
-from autopatch.contract.events import EVENTS, Event, Unknown
+from autopatch.contract.events import EVENTS, Event
 from autopatch.contract.model import Moment, Word, canonical, digest
+
+
+class Unknown(Event):
+    """An event of a newer contract: kept as it came, changes no state."""
+
+    name: ClassVar[str] = "unknown"
+    event: str
+    data: dict[str, Any]
 
 
 class Envelope(Word):

@@ -1,7 +1,7 @@
 """Everything that can happen to an incident. An event owns its name and version; its subject is incidents.<id>.<name>."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -302,11 +302,3 @@ class Reopened(Event):
 
 EVENTS: Mapping[str, type[Event]] = {cls.name: cls for cls in Event.__subclasses__()}
 """By name."""
-
-
-class Unknown(Event):
-    """An event of a newer contract: kept as it came, changes no state."""
-
-    name: ClassVar[str] = "unknown"
-    event: str
-    data: dict[str, Any]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from autopatch.contract import events as ev
-from autopatch.contract.envelope import Envelope
+from autopatch.contract.envelope import Envelope, Unknown
 from autopatch.contract.errors import ContractError
 
 
@@ -87,7 +87,7 @@ TABLE: dict[tuple[State, type[ev.Event]], State] = {
     **{(state, ev.Reopened): S.OPEN for state in TERMINAL - {State.RESOLVED, State.CLOSED}},
 }
 
-NOTES: tuple[type[ev.Event], ...] = (ev.AlertUpdated, ev.Cleared, ev.Waiting, ev.LessonRecorded, ev.Unknown)
+NOTES: tuple[type[ev.Event], ...] = (ev.AlertUpdated, ev.Cleared, ev.Waiting, ev.LessonRecorded, Unknown)
 """Legal in every state but NONE; where the table says nothing of them they change none."""
 
 AFTER_CANCEL: dict[tuple[State, type[ev.Event]], State] = {
