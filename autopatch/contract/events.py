@@ -1,14 +1,11 @@
 """Everything that can happen to an incident. An event owns its name and version; its subject is incidents.<id>.<name>."""
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from pydantic import Field
 
 from autopatch.contract.evidence import Alert as Alert
-from autopatch.contract.evidence import (
-    Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, TargetState,
-)
+from autopatch.contract.evidence import Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, TargetState
 from autopatch.contract.model import Moment, Word
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
 from autopatch.contract.target import Rung
@@ -16,7 +13,6 @@ from autopatch.contract.target import Rung
 
 class Event(Word):
     """The body of an event. Subclasses set `name`; `version` rises when a field changes its meaning."""
-
     name: ClassVar[str]
     version: ClassVar[int] = 1
 
@@ -300,5 +296,5 @@ class Reopened(Event):
     reason: str = ""
 
 
-EVENTS: Mapping[str, type[Event]] = {cls.name: cls for cls in Event.__subclasses__()}
+EVENTS: dict[str, type[Event]] = {cls.name: cls for cls in Event.__subclasses__()}
 """By name."""

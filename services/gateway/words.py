@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from autopatch.contract import events as ev
 from autopatch.contract.actions import describe
+from autopatch.contract.envelope import Unknown
 from autopatch.contract.evidence import Comparison, Measurement, ModelUse, Rehearsal
 from autopatch.contract.plan import Plan, StepResult
 
@@ -40,7 +41,7 @@ _LINES: dict[type[ev.Event], Callable[..., str]] = {
     ev.Escalated: lambda e: f"{'CRITICAL: ' if e.critical else ''}a person is needed: {e.reason}",
     ev.Cancelled: lambda e: f"{e.person} cancelled" + (f": {e.reason}" if e.reason else ""),
     ev.Reopened: lambda e: f"{e.person} reopened" + (f": {e.reason}" if e.reason else ""),
-    ev.Unknown: lambda e: f"{e.event} (of a newer version)",
+    Unknown: lambda e: f"{e.event} (of a newer version)",
 }
 
 

@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 from autopatch.contract import catalogue as cat
 from autopatch.contract import events as ev
 from autopatch.contract.actions import Reload, SetConfig
-from autopatch.contract.envelope import Envelope, Unknown, decode, verify_hash
 from autopatch.contract.document import bus_markdown
+from autopatch.contract.envelope import Envelope, Unknown, decode, verify_hash
 from autopatch.contract.errors import ContractError
 from autopatch.contract.lifecycle import (
-    OPEN_STATES, TERMINAL, UNTOUCHED, Incident, State, Stored, apply, chain_faults, fold, is_current, next_state,
+    OPEN_STATES,
+    TERMINAL,
+    UNTOUCHED,
+    Incident,
+    State,
+    Stored,
+    apply,
+    chain_faults,
+    fold,
+    is_current,
+    next_state,
 )
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck
 from autopatch.contract.tests.make_samples import example

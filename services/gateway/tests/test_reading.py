@@ -2,6 +2,7 @@
 
 from autopatch.chassis.chassis import TargetRecord
 from autopatch.contract import events as ev
+from autopatch.contract.envelope import Unknown
 from autopatch.contract.evidence import Similar
 from autopatch.contract.requests import Found
 from services.gateway import words
@@ -115,4 +116,4 @@ async def test_unmatched_alerts_are_shown_newest_first(chassis: FakeChassis, per
 
 
 def test_every_event_has_a_line_for_people() -> None:
-    assert {*ev.EVENTS.values(), ev.Unknown} == set(words._LINES)
+    assert {*ev.EVENTS.values(), Unknown} == set(words._LINES)
