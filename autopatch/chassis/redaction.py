@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from autopatch.chassis.redaction_names import PLACEHOLDER, Found, named, secret_name, secrets_in
-from autopatch.chassis.redaction_table import PREFIX, SHAPES, TOKENS
+from autopatch.chassis.redaction_table import PREFIX, SHAPES, TOKENS, Row
 
 _CANDIDATE = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{20,}={0,2}")
 _FOLDED = re.compile(r"(?:[A-Za-z0-9+/_-]{60,}\r?\n[ \t]*)+[A-Za-z0-9+/_-]{4,}={0,2}")
@@ -68,12 +68,7 @@ class Redactor:
         if self._known:
             yield from (Found(m.start(), m.end(), "known") for m in self._known.finditer(text))
         yield from _tokens(text)
-        for row in SHAPES:
-            if row.gates[0] in lower or (len(row.gates) > 1 and any(gate in lower for gate in row.gates)):
-                for match in row.pattern.finditer(text):
-                    group = match.lastindex or 0
-                    if row.kind != "basic" or b":" in _decoded(match.group(group)):
-                        yield Found(match.start(group), match.end(group), row.kind)
+        yield from _shapes(text, lower)
         yield from named(text, lower if len(lower) == len(text) else text)
         if depth:
             yield from self._wrapped(text, depth)
@@ -136,6 +131,26 @@ def _tokens(text: str) -> Iterator[Found]:
         if match.start() >= done and (rest := body.match(text, match.end())):
             done = rest.end()
             yield Found(match.start(), done, kind)
+
+
+def _shapes(text: str, lower: str) -> Iterator[Found]:
+    for gate, row in [gated for gated in SHAPES if gated[0] in lower]:
+        for match in _at(row, gate, text, lower):
+            group = match.lastindex or 0
+            if row.kind != "basic" or b":" in _decoded(match.group(group)):
+                yield Found(match.start(group), match.end(group), row.kind)
+
+
+def _at(row: Row, gate: str, text: str, lower: str) -> Iterator[re.Match[str]]:
+    if not gate or len(lower) != len(text):
+        yield from row.pattern.finditer(text)
+        return
+    at = lower.find(gate)
+    while at >= 0:
+        match = row.pattern.match(text, max(0, at - row.back))
+        if match:
+            yield match
+        at = lower.find(gate, max(at + len(gate), match.end() if match else 0))
 
 
 def _outside(found: list[Found], placeholders: list[tuple[int, int]]) -> Iterator[Found]:

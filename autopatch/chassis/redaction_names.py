@@ -10,7 +10,8 @@ from autopatch.chassis.redaction_table import ANCHORS, HARMLESS, NAMES, SEPARATE
 PLACEHOLDER = re.compile(r"\[redacted:[a-z0-9_]+:[0-9a-f]{4}\]")
 _WORD_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _SEPARATOR = re.compile(
-    r"[\\\"'`\])]{0,8}(?:\s{0,64},?\s{0,64}[\\\"']{0,4}value[\\\"']{0,4})?\s{0,64}(?:=>|:=|->|==(?=[ \t]*[\"'])|(?!==)[:=])[ \t]*(?:[bruf]{1,2}(?=[\"']))?"
+    r"[\\\"'`\])]{0,8}(?:\s{0,64},?\s{0,64}[\\\"']{0,4}value[\\\"']{0,4})?\s{0,64}"
+    r"(?:=>|:=|->|==(?=[ \t]*[\"'])|(?!==)[:=])[ \t]*(?:[bruf]{1,2}(?=[\"']))?"
     r"|>|[\\\"']{1,8}\s{0,64},[ \t]*(?=[\\\"'])"
 )
 _QUOTED = re.compile(r"([\"'`])((?:\\.|(?!\1)[^\\\n])*)")
@@ -80,8 +81,9 @@ def named(text: str, lower: str) -> Iterator[Found]:
             if kind := _kind(lower, start, end):
                 span = _value_after(text, start, end)
                 if span:
-                    yield Found(*span, kind)
-                    at = span[1]
+                    at = max(at, span[1])
+                    if not _public(text[span[0] : min(span[1], span[0] + 2000)], lower[start:end]):
+                        yield Found(*span, kind)
             at = lower.find(anchor, at)
 
 
@@ -109,12 +111,14 @@ def _value_after(text: str, start: int, end: int) -> tuple[int, int] | None:
     else:
         return None
     span = _literal(text, at) or _bare(text, start if separator else at, end, at)
-    if span is None or span[0] >= span[1]:
-        return None
-    value, name = text[span[0] : min(span[1], span[0] + 2000)], text[start:end].lower()
+    return span if span and span[0] < span[1] else None
+
+
+def _public(value: str, name: str) -> bool:
+    """Is it a reference, a type, code, a switch or a count rather than a secret?"""
     number = name.endswith("token") and value.isdigit() and len(value) < 6
     folder = name == "pwd" and value.startswith("/")
-    return None if number or folder or value.lower() == name or _PUBLIC.match(value) or PLACEHOLDER.match(value) else span
+    return number or folder or value.lower() == name or bool(_PUBLIC.match(value) or PLACEHOLDER.match(value))
 
 
 def _literal(text: str, at: int) -> tuple[int, int] | None:

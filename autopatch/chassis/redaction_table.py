@@ -11,18 +11,16 @@ _BREAK = r"\\?\r?\n[ \t]*"
 
 @dataclass(frozen=True)
 class Row:
-    """`pattern`'s last group that took part is the secret; without groups it is the whole match.
-
-    It is tried only where one of `gates` (small letters) stands in the text.
-    """
+    """`pattern` must match `back` characters before one of `gates` (small letters). Its group is the secret, else all that it matches."""
 
     kind: str
     gates: tuple[str, ...]
     pattern: re.Pattern[str]
+    back: int = 0
 
 
-def _shape(kind: str, gates: str, pattern: str, flags: int = 0) -> Row:
-    return Row(kind, tuple(gates.split("|")), re.compile(pattern, flags))
+def _shape(kind: str, gates: str, pattern: str, *, back: int = 0) -> Row:
+    return Row(kind, tuple(gates.split("|")), re.compile(pattern, re.IGNORECASE if gates.replace("|", "").isalpha() else 0), back)
 
 
 def _token(body: str, least: int) -> re.Pattern[str]:
@@ -56,52 +54,63 @@ _TOKENS: tuple[tuple[str, str, str, int], ...] = (
     ("sentry", "sntrys_", r"[\w=+/-]", 40), ("sentry", "sntryu_", _HEX, 64), ("planetscale", "pscale_tkn_", r"[\w.-]", 30),
     ("planetscale", "pscale_pw_", r"[\w.-]", 30), ("supabase", "sbp_", _HEX, 40), ("dynatrace", "dt0c01.", r"[A-Z0-9.]", 80),
     ("doppler", "dp.pt.", _WORD, 40), ("heroku", "HRKU-", _URLSAFE, 36), ("notion", "ntn_", _WORD, 40), ("figma", "figd_", _URLSAFE, 40),
-    ("age", "AGE-SECRET-KEY-1", "[A-Z0-9]", 50), ("nkey", "SA", "[A-Z2-7]", 56), ("nkey", "SC", "[A-Z2-7]", 56), ("nkey", "SN", "[A-Z2-7]", 56), ("nkey", "SO", "[A-Z2-7]", 56),
-    ("nkey", "SU", "[A-Z2-7]", 56), ("nkey", "SX", "[A-Z2-7]", 56), ("flyio", "fm2_", "[A-Za-z0-9+/=_,-]", 60), ("buildkite", "bkua_", _HEX, 40),
+    ("age", "AGE-SECRET-KEY-1", "[A-Z0-9]", 50), ("nkey", "SA", "[A-Z2-7]", 56), ("nkey", "SC", "[A-Z2-7]", 56),
+    ("nkey", "SN", "[A-Z2-7]", 56), ("nkey", "SO", "[A-Z2-7]", 56), ("nkey", "SU", "[A-Z2-7]", 56),
+    ("nkey", "SX", "[A-Z2-7]", 56), ("flyio", "fm2_", "[A-Za-z0-9+/=_,-]", 60), ("buildkite", "bkua_", _HEX, 40),
     ("pulumi", "pul-", _HEX, 40), ("tailscale", "tskey-", r"[\w-]", 24), ("onepassword", "ops_eyJ", r"[\w=+/-]", 60),
     ("cloudflare", "v1.0-", r"[0-9a-f-]", 60), ("artifactory", "AKCp", _WORD, 60), ("netlify", "nfp_", _WORD, 36),
     ("contentful", "CFPAT-", _URLSAFE, 40), ("sonar", "sqp_", _HEX, 40), ("vercel", "vcp_", _WORD, 24), ("nuget", "oy2", "[a-z0-9]", 43),
 )
 
-SHAPES: tuple[Row, ...] = (
-    _shape("private_key", "private key", r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:(?s:.{1,16000}?)"
+_SHAPES: tuple[Row, ...] = (
+    _shape("private_key", "-----begin ", r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(?:(?s:.{1,16000}?)"
            r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----|(?:[A-Za-z0-9+/=\s:,-]|\\[nr])*)"),
-    _shape("private_key", "private-lines", r"Private-Lines: \d+\r?\n([A-Za-z0-9+/=\s]+)"),
-    _shape("jwt", "eyj", r"eyJ(?<![\w-]eyJ)[\w-]{8,}\.(?:[\w-]{8,}\.[\w-]*|[\w-]*\.[\w-]{8,})(?:\.[\w-]+){0,2}"),
-    _shape("azure", "q~", r"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
-    _shape("azure", "sig=", r"sig=(?<=[?&;]sig=)([A-Za-z0-9%+/=_-]{20,})"),
-    _shape("azure", "accountkey|sharedaccesskey", r"(?:AccountKey|SharedAccessKey)\s*=\s*([A-Za-z0-9+/]{30,}={0,2})", re.IGNORECASE),
-    _shape("signature", "-signature=", r"X-(?:Amz|Goog)-Signature=([0-9a-fA-F]{40,})", re.IGNORECASE),
-    _shape("slack", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_-]{20,})"),
+    _shape("private_key", "private-lines: ", r"Private-Lines: \d+\r?\n([A-Za-z0-9+/=\s]+)"),
+    _shape("jwt", "eyj", r"(?-i:eyJ)(?<![\w-]...)[\w-]{8,}\.(?:[\w-]{8,}\.[\w-]*|[\w-]*\.[\w-]{8,})(?:\.[\w-]+){0,2}"),
+    _shape("azure", "q~", r"[\w~.]{3}\dQ~[\w~.-]{31,34}", back=4),
+    _shape("azure", "sig=", r"sig=(?<=[?&;]....)([A-Za-z0-9%+/=_-]{20,})"),
+    _shape("azure", "accountkey|sharedaccesskey", r"(?i:\w{10,15})\s*=\s*([A-Za-z0-9+/]{30,}={0,2})"),
+    _shape("signature", "-signature=", r"-(?i:signature)=([0-9a-fA-F]{40,})"),
+    _shape("slack", "hooks.slack.com/", r"hooks\.slack\.com/(?:services|workflows)/([A-Za-z0-9/_-]{20,})"),
     _shape("discord", "/api/webhooks/", r"/api/webhooks/\d{15,}/([\w-]{40,})"),
-    _shape("discord", ".", r"[MNO](?<![\w-].)[A-Za-z\d_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}\b"),
-    _shape("telegram", ":aa", r"\b\d{8,10}:AA[\w-]{32,34}\b"),
-    _shape("teams", ".webhook.office.com", r"\.webhook\.office\.com/webhookb2/([\w@/-]{60,})"),
-    _shape("mailgun", "key-", r"key-(?<![\w-]key-)[0-9a-f]{32}(?![0-9a-z])"),
-    _shape("mailchimp", "-us", r"(?<![0-9a-f])[0-9a-f]{32}-us\d{1,2}\b"),
-    _shape("airtable", "pat", r"pat(?<!\wpat)[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
-    _shape("hash", "$", r"\$(?:2[abxy]|5|6|1|y|7|apr1|argon2(?:id?|d)|scrypt|pbkdf2[\w-]*)\$[\w./$=,+-]{16,}"),
-    _shape("hash", "{ssha|{sha|{crypt}", r"\{(?:SSHA|SHA|CRYPT)\d*\}[A-Za-z0-9+/=$.]{16,}", re.IGNORECASE),
-    _shape("url", "://", r"://[^\s:/@\"'<>]{0,200}:(?!\d{1,5}/)([^\s/\"'<>]{1,2000}|[^\s\"'<>]{1,2000})@"),
-    _shape("url", "://", r"://([^\s:/@\"'<>?#]{16,2000})@"),
-    _shape("cookie", "cookie", r"\b(?:set-)?cookie[\"'\\]*\s*[:=][ \t]*[\"'\\]*([^\"'\\\r\n]{4,})", re.IGNORECASE),
-    _shape("cookie", "sess", r"\b(?:JSESSIONID|PHPSESSID|ASP\.NET_SessionId|sessionid|connect\.sid)=([^\s;&\"',]{8,})", re.IGNORECASE),
-    _shape("bearer", "bearer", r"\bbearer[ \t]+([A-Za-z0-9._~+/=-]{24,}|(?=[A-Za-z._~+/=-]{0,24}\d)[A-Za-z0-9._~+/=-]{6,})", re.IGNORECASE),
-    _shape("basic", "basic", r"\bbasic[ \t]+([A-Za-z0-9+/_-]{6,}={0,2})(?=[\s\"'\\,;]|\Z)", re.IGNORECASE),
-    _shape("authorization", "authorization",
-           r"authorization[\"'\\]*\s*[:=,]\s*[\"'\\]*(?:bearer|basic|token|negotiate|apikey|key)[ \t]+([^\s\"'\\,]+)", re.IGNORECASE),
-    _shape("authorization", "authorization",
-           r"authorization[\"'\\]*\s*[:=,]\s*[\"'\\]*(?:digest|aws4-hmac-sha256|hawk|oauth)[ \t]+([^\r\n]+)", re.IGNORECASE),
-    _shape("authorization", "authorization",
-           r"authorization[\"'\\]*\s*[:=,]\s*[\"'\\]*((?=[^\s\"'\\,]{0,300}\d)[^\s\"'\\,]{12,})", re.IGNORECASE),
-    _shape("password", "identified by", r"identified\s+by\s+(?:password\s+)?'([^']+)'", re.IGNORECASE),
-    _shape("password", "password ", r"\bpassword\s+'([^']{3,})'", re.IGNORECASE),
-    _shape("password", " -u", r"\s-u\s*[\"']?[^\s:\"']{1,64}:([^\s\"']{3,})"),
-    _shape("password", " -p", r"\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\b[^\n|;]{0,200}?\s-p([^\s-][^\s]{3,})"),
-    _shape("docker", "auth", r"[\"']auth[\"']\s*:\s*[\"']([A-Za-z0-9+/=]{12,})[\"']"),
+    _shape("discord", "", r"[MNO](?<![\w-].)[A-Za-z\d_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}\b"),
+    _shape("telegram", ":aa", r"\d{8}:AA[\w-]{32,34}\b", back=8),
+    _shape("teams", ".webhook.office.com/", r"\.webhook\.office\.com/webhookb2/([\w@/-]{60,})"),
+    _shape("mailgun", "key-", r"key-(?<![\w-]....)[0-9a-f]{32}(?![0-9a-z])"),
+    _shape("mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}\b", back=32),
+    _shape("airtable", "pat", r"(?-i:pat)(?<!\w...)[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    _shape("hash", "$2|$5$|$6$|$1$|$y$|$7$|$apr1|$argon2|$scrypt|$pbkdf2", r"\$(?:2[abxy]|5|6|1|y|7|apr1|argon2(?:id?|d)|scrypt|pbkdf2[\w-]*)"
+           r"\$[\w./$=,+-]{16,}"),
+    _shape("hash", "{ssha|{sha|{crypt", r"\{\w{3,5}\d*\}[A-Za-z0-9+/=$.]{16,}"),
+    _shape("url", "://", r"://[^\s:/@\"'<>]{0,200}+:(?!\d{1,5}/)"
+           r"([^\s/\"'<>@]{1,2000}+(?:@[^\s/\"'<>@]{0,200}+(?=@)){0,8}(?=@)|[^\s\"'<>@]{1,2000}+)@"),
+    _shape("url", "://", r"://([^\s:/@\"'<>?#]{16,2000}+)@"),
+    _shape("cookie", "cookie", r"cookie[\"'\\]{0,4}\s{0,8}[:=][ \t]*[\"'\\]{0,4}([^\"'\\\r\n]{4,})"),
+    _shape("cookie", "jsessionid=|phpsessid=|asp.net_sessionid=|sessionid=|connect.sid=", r"[\w.]{9,18}=([^\s;&\"',]{8,})"),
+    _shape("bearer", "bearer", r"bearer[ \t]+([A-Za-z0-9._~+/=-]{24,}|(?=[A-Za-z._~+/=-]{0,24}\d)[A-Za-z0-9._~+/=-]{6,})"),
+    _shape("basic", "basic", r"basic[ \t]+([A-Za-z0-9+/_-]{6,}={0,2})(?=[\s\"'\\,;]|\Z)"),
+    _shape("authorization", "authorization", r"authorization[\"'\\]{0,4}\s{0,8}[:=,]\s{0,8}[\"'\\]{0,4}(?:"
+           r"(?:bearer|basic|token|negotiate|apikey|key)[ \t]+([^\s\"'\\,]+)|(?:digest|aws4-hmac-sha256|hawk|oauth)[ \t]+([^\r\n]+)"
+           r"|((?=[^\s\"'\\,]{0,300}\d)[^\s\"'\\,]{12,}))"),
+    _shape("password", "identified by ", r"(?i:identified by\s+(?:password\s+)?)'([^']+)'"),
+    _shape("password", "password '", r"(?i:password) '([^']{3,})'"),
+    _shape("password", " -u", r"\s-u\s{0,8}[\"']?[^\s:\"']{1,64}:([^\s\"']{3,})"),
+    _shape("password", "mysql|mariadb|sshpass", r"(?:mysql|mariadb|sshpass)(?:dump|admin)?\b[^\n|;]{0,200}?\s-p([^\s-][^\s]{3,})"),
+    _shape("docker", "auth", r"auth[\"']\s{0,8}:\s{0,8}[\"']([A-Za-z0-9+/=]{12,})[\"']"),
 )
+SHAPES = [(gate, row) for row in _SHAPES for gate in row.gates]
+"""Secrets that are known by what stands in or before them. An empty gate: looked for everywhere."""
 
-PREFIX = re.compile("(?<![A-Za-z0-9_])(?:" + "|".join(sorted((re.escape(row[1]) for row in _TOKENS), key=len, reverse=True)) + ")")
+def _trie(words: list[str]) -> str:
+    """An expression for the longest of the words that fits; shared beginnings are tried once."""
+    by_first: dict[str, list[str]] = {}
+    for word in filter(None, words):
+        by_first.setdefault(word[0], []).append(word[1:])
+    branches = "|".join(re.escape(first) + _trie(rest) for first, rest in by_first.items())
+    return f"(?:{branches}){'?' * ('' in words)}" if branches else ""
+
+
+PREFIX = re.compile("(?<![A-Za-z0-9_])" + _trie([row[1] for row in _TOKENS]))
 """One search finds every prefix of a token; `TOKENS` has its kind and what must follow."""
 
 TOKENS = {prefix: (kind, _token(body, least)) for kind, prefix, body, least in _TOKENS}
