@@ -125,7 +125,8 @@ class Gateway:
         """Events with their line for people, until the connection ends. Raises Unavailable when it cannot be made."""
         headers, params = {"Last-Event-ID": str(after)}, {"incident": incident_id} if incident_id else {}
         try:
-            with self._client.stream("GET", "/v1/events", params=params, headers=headers, timeout=httpx2.Timeout(10, read=SILENT_S)) as got:
+            patience = httpx2.Timeout(10, read=SILENT_S)
+            with self._client.stream("GET", "/v1/events", params=params, headers=headers, timeout=patience) as got:
                 if not got.is_success:
                     got.read()
                 _check(got)
@@ -156,9 +157,8 @@ class Gateway:
             time.sleep(1)
 
     def _unreachable(self, error: httpx2.HTTPError) -> Unavailable:
-        return Unavailable(
-            "gateway", f"no answer at {self.url} ({type(error).__name__})", tip="start it with `autopatch up`, or set AUTOPATCH_URL"
-        )
+        reason = f"no answer at {self.url} ({type(error).__name__})"
+        return Unavailable("gateway", reason, tip="start it with `autopatch up`, or set AUTOPATCH_URL")
 
 
 def _check(answer: httpx2.Response) -> None:
@@ -187,7 +187,8 @@ def _read(kind: type[W], value: Any) -> W:
     try:
         return kind.model_validate(value)
     except ValidationError as error:
-        raise Unavailable("gateway", f"an answer that this version cannot read: {error.error_count()} faults", tip="same version?") from None
+        reason = f"an answer that this version cannot read: {error.error_count()} faults"
+        raise Unavailable("gateway", reason, tip="use the same version as the server") from None
 
 
 def _event(data: str) -> tuple[Stored, str]:

@@ -10,6 +10,7 @@ from autopatch.cli.client import Gateway, gateway
 from autopatch.cli.errors import GatewayRefused
 from autopatch.cli.incidents import Id, resolve
 from autopatch.cli.output import Json, Output
+from autopatch.contract.lifecycle import State
 from services.gateway.desk import Outcome
 from services.gateway.views import View
 
@@ -58,9 +59,12 @@ def reopen(ctx: typer.Context, incident: Id, reason: Annotated[str, typer.Option
 
 def _pending(found: View, wanted: str) -> str:
     """The hash of the plan that was asked about. Raises GatewayRefused when it is not the wanted one."""
-    if found.approval is None or found.plan is None:
-        raise GatewayRefused(f"no decision is asked for: the incident is {found.state}", tip=f"autopatch incidents show {found.id}")
+    if found.approval is None:
+        reason = f"no decision is asked for: the incident is {found.state}"
+        raise GatewayRefused(reason, tip=f"autopatch incidents show {found.id}")
     waiting = found.approval.plan_hash
+    if waiting != found.plan_hash:
+        raise GatewayRefused("the plan that was asked about is no longer the newest", tip=f"autopatch incidents watch {found.id}")
     if wanted and (len(wanted) < 8 or not waiting.startswith(wanted)):
         raise GatewayRefused(f"the plan that waits is {waiting[:12]}, not that one", tip="look at it again, then decide")
     return waiting
@@ -68,9 +72,10 @@ def _pending(found: View, wanted: str) -> str:
 
 def _show(out: Output, found: View) -> None:
     assert found.plan and found.approval
-    out.say((f"{found.title} on {found.target}: {found.causes[0].summary if found.causes else 'no cause'}", "bold"))
-    render.plan(out, found.plan, found.rehearsal)
-    if found.approval.pending:
+    cause = found.causes[0].summary if found.causes else "no cause"
+    out.say((f"{found.title} on {found.target}: {cause}", "bold"))
+    render.plan(out, found, found.plan)
+    if found.state is State.AWAITING:
         out.say(f"\n{found.approval.why}; {render.expiry(found.approval.expires_at)}")
 
 

@@ -7,12 +7,12 @@ from rich.text import Text
 
 from autopatch.cli import render
 from autopatch.cli.client import Gateway, gateway
-from autopatch.cli.output import Json, Output, coloured
+from autopatch.cli.output import Json, Output, coloured, group
 from autopatch.contract.lifecycle import Incident, State, Stored, apply
 from services.gateway.views import Page, Row, View
 from services.gateway.words import duration
 
-incidents = typer.Typer(help="List, show and watch incidents.", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+incidents = group("List, show and watch incidents.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The incident's id; a beginning that only one incident has is enough.")]
 GOOD = {State.RESOLVED, State.CLOSED}
 
@@ -65,9 +65,10 @@ def show_command(
 @incidents.command("watch")
 def watch_command(
     ctx: typer.Context,
-    incident: Annotated[str, typer.Argument(metavar="[ID]", help="Without one: everything, without end.")] = "", as_json: Json = False,
+    incident: Annotated[str, typer.Argument(metavar="[ID]", help="Without one: everything, without end.")] = "",
+    as_json: Json = False,
 ) -> None:
-    """Follow live until the incident ends. Exit code 0 when it is resolved or closed, 1 otherwise. With --json one event a line."""
+    """Follow live until the incident ends. Exit code 0: resolved or closed, 1: anything else. With --json one event a line."""
     out, door = Output(as_json), gateway(ctx)
     full = resolve(door, incident) if incident else ""
     ended = follow(out, door, full)
@@ -82,7 +83,8 @@ def follow(out: Output, door: Gateway, incident_id: str) -> Incident:
         before = seen.get(name, Incident(name))
         seen[name] = now = apply(before, stored)
         if out.json:
-            out.data({"sequence": stored.sequence, "state": now.state, "text": text, "envelope": stored.envelope.model_dump(mode="json")})
+            envelope = stored.envelope.model_dump(mode="json")
+            out.data({"sequence": stored.sequence, "state": now.state, "text": text, "envelope": envelope})
         else:
             out.say(*_line(now, stored, text, every=not incident_id))
             if now.state is State.AWAITING and before.state is not State.AWAITING:

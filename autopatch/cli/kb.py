@@ -9,11 +9,12 @@ import typer
 from rich.progress import track
 
 from autopatch.cli.client import gateway
-from autopatch.cli.output import Json, Output
+from autopatch.cli.output import Json, Output, group
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.requests import Found
 
-kb = typer.Typer(help="Search the knowledge base, add documents to it.", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+kb = group("Search the knowledge base, add documents to it.")
+Kind = Literal["lesson", "incident", "runbook", "document", "code"]
 TYPES = (".md", ".markdown", ".txt", ".rst")
 LARGEST = 48 * 1024
 
@@ -22,7 +23,7 @@ LARGEST = 48 * 1024
 def search_command(
     ctx: typer.Context, text: Annotated[str, typer.Argument()],
     target: Annotated[str, typer.Option(help="Only what belongs to this target.")] = "",
-    kind: Annotated[list[Literal["lesson", "incident", "runbook", "document", "code"]] | None, typer.Option(help="Only these kinds.")] = None,
+    kind: Annotated[list[Kind] | None, typer.Option(help="Only these kinds.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=50)] = 5, as_json: Json = False,
 ) -> None:
     """By meaning and by words, best first."""
@@ -39,7 +40,10 @@ def search_command(
 
 
 @kb.command("ingest")
-def ingest_command(ctx: typer.Context, path: Annotated[Path, typer.Argument(help="A Markdown or text file, or a folder of them.")], as_json: Json = False) -> None:
+def ingest_command(
+    ctx: typer.Context, path: Annotated[Path, typer.Argument(help="A Markdown or text file, or a folder of them.")],
+    as_json: Json = False,
+) -> None:
     """Add documents; the same name again replaces what was there."""
     out, door = Output(as_json), gateway(ctx)
     files = _files(path)

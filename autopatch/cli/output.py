@@ -19,6 +19,13 @@ STATES = {
 }
 
 
+def group(summary: str) -> typer.Typer:
+    """A command with commands of its own."""
+    return typer.Typer(
+        help=summary, no_args_is_help=True, add_completion=False, context_settings={"help_option_names": ["-h", "--help"]}
+    )
+
+
 class Output:
     """One per command."""
 

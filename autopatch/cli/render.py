@@ -7,9 +7,12 @@ from typing import Any
 from rich.text import Text
 
 from autopatch.cli.output import Output, coloured, diff
+from autopatch.contract.events import ApprovalRequested
 from autopatch.contract.evidence import Comparison, Evidence, Rehearsal
+from autopatch.contract.lifecycle import State
+from autopatch.contract.plan import Plan
 from services.gateway import words
-from services.gateway.views import ApprovalView, PlanView, View
+from services.gateway.views import View
 
 VERDICTS = {"better": "green", "worse": "red", "unknown": "yellow", "same": ""}
 OUTCOMES = {"green": "green", "red": "red", "error": "yellow"}
@@ -22,47 +25,41 @@ def view(out: Output, found: View) -> None:
     _stages(out, found)
     _why(out, found)
     if found.plan:
-        plan(out, found.plan, found.rehearsal)
+        plan(out, found, found.plan)
         _attempts(out, found)
     if found.approval:
-        _approval(out, found.approval)
+        _approval(out, found, found.approval)
     if found.comparisons:
         out.head("Before and after")
         comparisons(out, found.comparisons)
     _end(out, found)
 
 
-def plan(out: Output, found: PlanView, rehearsal: Rehearsal | None) -> None:
+def plan(out: Output, found: View, made: Plan) -> None:
     """What is to be done, its risk, its proof and its way back."""
-    out.head(f"Plan {found.hash[:12]}, risk {found.risk}, from {found.basis.kind} {found.basis.ref}")
-    out.say(f"  {found.summary}")
+    out.head(f"Plan {found.plan_hash[:12]}, risk {found.risk}, from {made.basis.kind} {made.basis.ref}")
+    out.say(f"  {made.summary}")
     for number, step in enumerate(found.steps, 1):
         out.say(f"  {number}. {step.action}   undo: {step.undo}")
-    out.say(f"  success: {found.success.signal} good for {words.duration(found.success.soak_s)}")
-    for other in found.rejected:
+    out.say(f"  success: {made.success.signal} good for {words.duration(made.success.soak_s)}")
+    for other in made.rejected:
         out.say((f"  not: {other.summary}: {other.why_not}", "dim"))
     if found.diff:
         out.head("Diff")
         out.say(diff(found.diff))
     out.head("Rehearsal")
-    if rehearsal is None:
+    if found.rehearsal:
+        _rehearsal(out, found.rehearsal)
+    else:
         out.say("  none yet")
-        return
-    if rehearsal.skipped:
-        out.say(("  UNREHEARSED: ", "bold yellow"), rehearsal.skipped)
-    for run in rehearsal.runs:
-        figures = ", ".join(f"{name} {value:.4g}" for name, value in run.figures.items())
-        out.say(f"  {run.label:<10} ", Text(run.outcome, OUTCOMES[run.outcome]), f"  {words.duration(run.seconds)}  {figures}")
-    if rehearsal.reason:
-        out.say(f"  {rehearsal.reason}")
 
 
 def comparisons(out: Output, found: tuple[Comparison, ...]) -> None:
     """One signal a row."""
     out.table(("  SIGNAL", "ROLE", ">BEFORE", ">AFTER", ">CHANGE", "VERDICT", ""), [
         (
-            f"  {c.signal}", c.role, words.figure(c.before), words.figure(c.after), f"{c.effect:+.0%}" if c.effect is not None else "",
-            Text(c.verdict, VERDICTS[c.verdict]), c.why,
+            f"  {c.signal}", c.role, words.figure(c.before), words.figure(c.after),
+            f"{c.effect:+.0%}" if c.effect is not None else "", Text(c.verdict, VERDICTS[c.verdict]), c.why,
         )
         for c in found
     ])
@@ -119,11 +116,21 @@ def _attempts(out: Output, found: View) -> None:
         out.say(f"  {number}. {attempt.summary}: {attempt.outcome or 'under way'}")
 
 
-def _approval(out: Output, found: ApprovalView) -> None:
-    who = ", ".join(found.approvers) or "anyone with the role approver"
+def _rehearsal(out: Output, found: Rehearsal) -> None:
+    if found.skipped:
+        out.say(("  UNREHEARSED: ", "bold yellow"), found.skipped)
+    for run in found.runs:
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in run.figures.items())
+        out.say(f"  {run.label:<10} ", Text(run.outcome, OUTCOMES[run.outcome]), f"  {words.duration(run.seconds)}  {figures}")
+    if found.reason:
+        out.say(f"  {found.reason}")
+
+
+def _approval(out: Output, found: View, asked: ApprovalRequested) -> None:
+    who = ", ".join(asked.approvers) or "anyone with the role approver"
     out.head("Approval")
-    left = f", {expiry(found.expires_at)}" if found.pending else ""
-    out.say(f"  {found.why}: {found.needed} of {who}{left}")
+    left = f", {expiry(asked.expires_at)}" if found.state is State.AWAITING else ""
+    out.say(f"  {asked.why}: {asked.needed} of {who}{left}")
     for decision in found.decisions:
         out.say(f"  {decision.person} {decision.said}" + (f": {decision.text}" if decision.text else ""))
 

@@ -8,11 +8,11 @@ import typer
 from autopatch.chassis.targets import load_targets
 from autopatch.cli.client import gateway
 from autopatch.cli.errors import Failed
-from autopatch.cli.output import Json, Output
+from autopatch.cli.output import Json, Output, group
 from autopatch.contract.errors import OperatorError
 from services.gateway.desk import PauseState, TargetView
 
-targets = typer.Typer(help="List targets, check their files.", no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+targets = group("List targets, check their files.")
 Why = Annotated[str, typer.Option("--reason", help="Shown to everybody who wonders.")]
 
 
@@ -72,7 +72,8 @@ def check_command(folder: Annotated[Path, typer.Argument(metavar="DIR")], as_jso
             raise typer.Exit(1) from None
         for fault in faults:
             out.note(fault)
-        raise Failed(f"{folder}: {len(faults)} fault{'s' if len(faults) > 1 else ''}", tip=error.tip or "correct the lines above") from None
+        counted = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+        raise Failed(f"{folder}: {counted}", tip=error.tip or "correct the lines above") from None
     if as_json:
         out.data({"ok": True, "targets": [t.name for t in found]})
     else:

@@ -26,6 +26,7 @@ AT_ONCE = 16
 SCANNED = 2000
 """Incidents that one page looks at; what is older is on the next page."""
 
+Kind = Literal["lesson", "incident", "runbook", "document", "code"]
 Decide = Callable[[Incident, datetime], ev.Event | None]
 
 
@@ -133,7 +134,7 @@ class Desk:
         )
 
     async def hold(self, name: str, caller: Caller, reason: str) -> TargetView:
-        """From now on nothing is applied there. Whoever holds it first stays its holder. Raises NotFound, Conflict, Unavailable."""
+        """From now on nothing is applied there; the first holder stays. Raises NotFound, Conflict, Unavailable."""
         return await self._held(name, caller, lambda r: r if r.held_by_operator else r.model_copy(
             update={"held_by_operator": caller.name, "hold_reason": _clean(reason)}
         ))
@@ -167,7 +168,7 @@ class Desk:
         return list(reversed(await self._chassis.unmatched.newest(limit)))
 
     async def search(
-        self, text: str, target: str, kinds: tuple[Literal["lesson", "incident", "runbook", "document", "code"], ...], limit: int
+        self, text: str, target: str, kinds: tuple[Kind, ...], limit: int
     ) -> Found:
         """Raises Unavailable."""
         return await self._chassis.asker.ask(Search(text=text, target=target, kinds=kinds, limit=limit), Found)
@@ -198,8 +199,8 @@ class Desk:
         waited = _waited(incident, basis, event, now)
         with scope(self._chassis.tracer, incident.id, basis.headers), span(
             f"{_VERBS[type(event)]} by person", start=basis.envelope.at if waited is not None else now, end=now,
-            decision=event.name, person=caller.name, role=caller.role, wait_seconds=waited, plan_hash=getattr(event, "plan_hash", None),
-            target=incident.target,
+            decision=event.name, person=caller.name, role=caller.role, wait_seconds=waited,
+            plan_hash=getattr(event, "plan_hash", None), target=incident.target,
         ):
             return await self._chassis.log.append(
                 incident, [event], by=caller.signature, caused_by=basis.envelope.event_id, key=caller.name

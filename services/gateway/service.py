@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from autopatch.chassis.room import Room
-from services.gateway.adapters.door import door
-from services.gateway.adapters.knowledge import KnowledgeDoor
-from services.gateway.adapters.routes import incidents, operations
-from services.gateway.adapters.stream import Streams
-from services.gateway.adapters.tokens import TokenFile
+from services.gateway.adapters.http.door import door
+from services.gateway.adapters.http.knowledge import KnowledgeDoor
+from services.gateway.adapters.http.routes import incidents, operations
+from services.gateway.adapters.http.stream import Streams
+from services.gateway.adapters.http.tokens import TokenFile
 from services.gateway.desk import Desk
 from services.gateway.ports import GatewayChassis, Ingest
 from services.gateway.settings import Settings
@@ -17,7 +17,7 @@ def build(settings: Settings, chassis: GatewayChassis, *, knowledge: Ingest | No
     """Tests pass another door to the knowledge room."""
     tokens = TokenFile(Path(settings.tokens_file))
     tokens.refresh()
-    desk = Desk(chassis, knowledge or KnowledgeDoor(settings.knowledge_url, settings.knowledge_token_file))
+    desk = Desk(chassis, knowledge or KnowledgeDoor(settings.knowledge_url))
     streams = Streams(
         chassis.log, most=settings.max_streams, heartbeat_s=settings.heartbeat_s, send_timeout_s=settings.send_timeout_s
     )

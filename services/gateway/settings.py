@@ -20,4 +20,3 @@ class Settings(RoomSettings):
     heartbeat_s: float = Field(default=15, gt=0, description="how often a live stream shows that it lives")
     send_timeout_s: float = Field(default=10, gt=0, description="a reader that takes longer for one event is dropped")
     knowledge_url: str = Field(default="", description="the knowledge room's HTTP address, where documents are forwarded to")
-    knowledge_token_file: str = Field(default="", description="file with the knowledge room's bearer token")

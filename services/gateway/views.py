@@ -9,7 +9,7 @@ from autopatch.contract.actions import describe
 from autopatch.contract.evidence import Cause, Comparison, Evidence, ModelUse, Rehearsal
 from autopatch.contract.lifecycle import NOTES, Incident, State, Stored, apply, chain_faults
 from autopatch.contract.model import Moment, Word
-from autopatch.contract.plan import Alternative, Basis, SuccessCheck
+from autopatch.contract.plan import Plan
 from services.gateway import words
 
 E = TypeVar("E", bound=ev.Event)
@@ -53,45 +53,19 @@ class Stage(Word):
 
 
 class StepView(Word):
-    """One step of a plan, in words."""
+    """One step of the newest plan, and its way back, in words."""
 
     action: str
     undo: str
-    precondition: dict[str, str]
-
-
-class PlanView(Word):
-    """The newest plan. `hash` is what an approval binds to; `diff` is what is, or was, changed."""
-
-    hash: str
-    summary: str
-    risk: str
-    steps: tuple[StepView, ...]
-    success: SuccessCheck
-    basis: Basis
-    rejected: tuple[Alternative, ...]
-    diff: str = ""
 
 
 class Decision(Word):
-    """What one person said."""
+    """What one person said to the newest request for a decision."""
 
     person: str
     said: str
     text: str
     at: Moment
-
-
-class ApprovalView(Word):
-    """The newest request for a decision, and what was said to it."""
-
-    plan_hash: str
-    why: str
-    needed: int
-    approvers: tuple[str, ...]
-    expires_at: Moment
-    pending: bool
-    decisions: tuple[Decision, ...]
 
 
 class Attempt(Word):
@@ -103,17 +77,22 @@ class Attempt(Word):
 
 
 class View(Row):
-    """Everything about one incident but its raw events."""
+    """Everything about one incident but its raw events. An approval binds to `plan_hash`; `diff` is what is, or was, changed."""
 
     stages: tuple[Stage, ...]
     evidence: tuple[Evidence, ...] = ()
     missing: tuple[str, ...] = ()
     causes: tuple[Cause, ...] = ()
     explanation: str = ""
-    plan: PlanView | None = None
+    plan: Plan | None = None
+    plan_hash: str = ""
+    risk: str = ""
+    steps: tuple[StepView, ...] = ()
+    diff: str = ""
     attempt_list: tuple[Attempt, ...] = ()
     rehearsal: Rehearsal | None = None
-    approval: ApprovalView | None = None
+    approval: ev.ApprovalRequested | None = None
+    decisions: tuple[Decision, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     lesson: ev.LessonRecorded | None = None
     waiting: ev.Waiting | None = None
@@ -137,20 +116,20 @@ def row(incident: Incident, now: datetime) -> Row:
 
 def view(incident: Incident, now: datetime, trace_url: str = "") -> View:
     """All of it. `trace_url` has {trace_id} in it, or is empty."""
-    diagnosed = incident.last(ev.Diagnosed)
-    undiagnosed = None if diagnosed else incident.last(ev.Undiagnosed)
+    diagnosed, planned = incident.last(ev.Diagnosed), incident.last(ev.Planned)
+    found = diagnosed or incident.last(ev.Undiagnosed)
+    plan, rehearsal, applied = planned.plan if planned else None, _rehearsal(incident), _of_plan(incident, ev.Applied)
     faults, trace = tuple(chain_faults(incident)), trace_id(incident.log[0].headers)
     return View(
         **dict(row(incident, now)), stages=stages(incident),
-        evidence=diagnosed.evidence if diagnosed else undiagnosed.evidence if undiagnosed else (),
-        missing=diagnosed.missing if diagnosed else undiagnosed.missing if undiagnosed else (),
+        evidence=found.evidence if found else (), missing=found.missing if found else (),
         causes=diagnosed.causes if diagnosed else (), explanation=diagnosed.explanation if diagnosed else "",
-        plan=_plan(incident), attempt_list=_attempts(incident), rehearsal=_rehearsal(incident), approval=_approval(incident),
-        comparisons=_comparisons(incident), lesson=incident.last(ev.LessonRecorded), waiting=_waiting(incident),
-        models=tuple(
-            s.envelope.data.model for s in incident.log if isinstance(s.envelope.data, ev.Diagnosed | ev.Undiagnosed | ev.Planned)
-        ),
-        trace_id=trace, trace_url=trace_url.replace("{trace_id}", trace) if trace else "", chain_ok=not faults, chain_faults=faults,
+        plan=plan, plan_hash=planned.plan_hash if planned else "", risk=plan.risk if plan else "", steps=_steps(plan),
+        diff=(applied.diff if applied else "") or (rehearsal.diff if rehearsal else ""),
+        attempt_list=_attempts(incident), rehearsal=rehearsal, approval=incident.last(ev.ApprovalRequested),
+        decisions=_decisions(incident), comparisons=_comparisons(incident), lesson=incident.last(ev.LessonRecorded),
+        waiting=_waiting(incident), models=_models(incident), trace_id=trace,
+        trace_url=trace_url.replace("{trace_id}", trace) if trace else "", chain_ok=not faults, chain_faults=faults,
     )
 
 
@@ -184,7 +163,8 @@ def headline(incident: Incident, seconds: float) -> str:
             return f"{incident.state.value.capitalize()} after {took}: {moved}."
         case _:
             waiting = _waiting(incident)
-            return f"{incident.state.value.replace('_', ' ').capitalize()} for now ({took}): {words.line(waiting) if waiting else moved}."
+            state = incident.state.value.replace("_", " ").capitalize()
+            return f"{state} for now ({took}): {words.line(waiting) if waiting else moved}."
 
 
 def _moved(incident: Incident) -> Stored:
@@ -201,22 +181,16 @@ def _waiting(incident: Incident) -> ev.Waiting | None:
     return None
 
 
-def _plan(incident: Incident) -> PlanView | None:
-    planned = incident.last(ev.Planned)
-    if planned is None:
-        return None
-    applied, rehearsal, plan = _of_plan(incident, ev.Applied), _rehearsal(incident), planned.plan
-    return PlanView(
-        hash=planned.plan_hash, summary=plan.summary, risk=plan.risk, success=plan.success, basis=plan.basis, rejected=plan.rejected,
-        steps=tuple(
-            StepView(
-                action=describe(s.action), undo=describe(s.undo) if s.undo else "nothing to undo",
-                precondition={k: str(v) for k, v in s.precondition.model_dump(exclude_none=True).items()},
-            )
-            for s in plan.steps
-        ),
-        diff=(applied.diff if applied else "") or (rehearsal.diff if rehearsal else ""),
+def _steps(plan: Plan | None) -> tuple[StepView, ...]:
+    return tuple(
+        StepView(action=describe(step.action), undo=describe(step.undo) if step.undo else "nothing to undo")
+        for step in (plan.steps if plan else ())
     )
+
+
+def _models(incident: Incident) -> tuple[ModelUse, ...]:
+    said = (stored.envelope.data for stored in incident.log)
+    return tuple(data.model for data in said if isinstance(data, ev.Diagnosed | ev.Undiagnosed | ev.Planned))
 
 
 def _of_plan(incident: Incident, kind: type[E]) -> E | None:
@@ -245,24 +219,15 @@ def _attempts(incident: Incident) -> tuple[Attempt, ...]:
     return tuple(found)
 
 
-def _approval(incident: Incident) -> ApprovalView | None:
-    asked = incident.since(ev.ApprovalRequested)
-    if not asked:
-        return None
-    request, said = asked[0].envelope.data, list[Decision]()
-    assert isinstance(request, ev.ApprovalRequested)
-    for stored in asked:
+def _decisions(incident: Incident) -> tuple[Decision, ...]:
+    said = list[Decision]()
+    for stored in incident.since(ev.ApprovalRequested):
         match stored.envelope.data:
-            case ev.Approved(person=person, comment=comment):
-                said.append(Decision(person=person, said="approved", text=comment, at=stored.envelope.at))
-            case ev.Rejected(person=person, reason=reason):
-                said.append(Decision(person=person, said="rejected", text=reason, at=stored.envelope.at))
+            case ev.Approved(person=person, comment=text) | ev.Rejected(person=person, reason=text) as data:
+                said.append(Decision(person=person, said=data.name, text=text, at=stored.envelope.at))
             case _:
                 pass
-    return ApprovalView(
-        plan_hash=request.plan_hash, why=request.why, needed=request.needed, approvers=request.approvers,
-        expires_at=request.expires_at, pending=incident.state is State.AWAITING, decisions=tuple(said),
-    )
+    return tuple(said)
 
 
 def _comparisons(incident: Incident) -> tuple[Comparison, ...]:

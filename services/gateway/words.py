@@ -20,7 +20,7 @@ _LINES: dict[type[ev.Event], Callable[..., str]] = {
     ev.Observed: lambda e: f"diagnosis only: {e.summary}",
     ev.Rehearsed: lambda e: rehearsed(e.rehearsal),
     ev.RehearsalFailed: lambda e: rehearsed(e.rehearsal),
-    ev.ApprovalRequested: lambda e: f"waits for {e.needed} approval{'s' if e.needed > 1 else ''} until {e.expires_at:%H:%M:%S}: {e.why}",
+    ev.ApprovalRequested: lambda e: f"waits for {e.needed} of the approvers until {e.expires_at:%H:%M:%S}: {e.why}",
     ev.Approved: lambda e: f"{e.person} approved" + (f": {e.comment}" if e.comment else ""),
     ev.Rejected: lambda e: f"{e.person} rejected: {e.reason}",
     ev.Expired: lambda e: "nobody decided in time",

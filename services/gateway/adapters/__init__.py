@@ -1,1 +1,1 @@
-"""Where the gateway touches the world: tokens, HTTP, the live stream, the knowledge room's door."""
+"""Where the gateway touches the world: all of it over HTTP."""

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from autopatch.chassis.http import application
-from services.gateway.adapters.tokens import mint, write
+from services.gateway.adapters.http.tokens import mint, write
 from services.gateway.service import build
 from services.gateway.settings import Settings
 from services.gateway.tests.fakes import FakeChassis

@@ -93,8 +93,8 @@ class FakeLog:
         """Write one event as a room would."""
         chain = [s.envelope for s in self.stored if s.envelope.incident_id == incident_id]
         envelope = Envelope(
-            event_id=str(uuid.uuid4()), incident_id=incident_id, event=event.name, version=event.version, at=self.clock.now(), by=by,
-            caused_by=caused_by, previous_hash=chain[-1].hash if chain else "", data=event,
+            event_id=str(uuid.uuid4()), incident_id=incident_id, event=event.name, version=event.version,
+            at=self.clock.now(), by=by, caused_by=caused_by, previous_hash=chain[-1].hash if chain else "", data=event,
         ).sealed()
         stored = Stored(len(self.stored) + 1, envelope, carrier())
         self.stored.append(stored)
@@ -193,7 +193,7 @@ class FakeChassis(SimpleNamespace):
         provider.add_span_processor(SimpleSpanProcessor(self.spans))
         clock = FakeClock()
         super().__init__(
-            name="gateway", clock=clock, log=FakeLog(clock), records=FakeRecords(), control=FakeControl(), targets=FakeTargets(*targets),
-            asker=FakeAsker(), live=FakeLive(), unmatched=FakeUnmatched(), timers=FakeTimers(), tracer=provider.get_tracer("test"),
-            common=Common(trace_url="http://jaeger.test/trace/{trace_id}"),
+            name="gateway", clock=clock, log=FakeLog(clock), records=FakeRecords(), control=FakeControl(),
+            targets=FakeTargets(*targets), asker=FakeAsker(), live=FakeLive(), unmatched=FakeUnmatched(), timers=FakeTimers(),
+            tracer=provider.get_tracer("test"), common=Common(trace_url="http://jaeger.test/trace/{trace_id}"),
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autopatch.chassis.http import HttpServer, application
-from services.gateway.adapters.tokens import mint, write
+from services.gateway.adapters.http.tokens import mint, write
 from services.gateway.service import build
 from services.gateway.settings import Settings
 from services.gateway.tests.conftest import PEOPLE, _ready

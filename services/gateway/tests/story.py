@@ -20,8 +20,8 @@ OFF = ModelUse(mode="off", note="a runbook answers it")
 def target(approvers: tuple[str, ...] = ()) -> Target:
     return Target(
         name="payments", match={"service": "payments"}, runtime=ProcessRuntime(kind="process", command=("x",), pidfile="p"),
-        signals={"p95": Signal(query="p95", unit="s", role="check", threshold=0.2)}, prometheus=PrometheusSource(url="http://p.test"),
-        approvers=approvers,
+        signals={"p95": Signal(query="p95", unit="s", role="check", threshold=0.2)},
+        prometheus=PrometheusSource(url="http://p.test"), approvers=approvers,
     )
 
 
@@ -30,7 +30,8 @@ def plan(size: int = 20, basis: Basis | None = None) -> Plan:
         target="payments", summary=f"raise the pool to {size}", cause="pool_exhausted",
         steps=(
             Step(
-                action=SetConfig(file="main", key="database.pool_size", value=size), precondition=Precondition(config_digest="d" * 64),
+                action=SetConfig(file="main", key="database.pool_size", value=size),
+                precondition=Precondition(config_digest="d" * 64),
                 undo=SetConfig(file="main", key="database.pool_size", value=10),
             ),
             Step(action=Reload(), precondition=Precondition(instance="42")),
@@ -43,12 +44,15 @@ def plan(size: int = 20, basis: Basis | None = None) -> Plan:
 
 def measured(mean: float, signal: str = "p95") -> Measurement:
     return Measurement(
-        signal=signal, query=signal, unit="s", start=BEGIN, end=BEGIN + timedelta(seconds=60), status="value", mean=mean, blocks=(mean,)
+        signal=signal, query=signal, unit="s", start=BEGIN, end=BEGIN + timedelta(seconds=60), status="value", mean=mean,
+        blocks=(mean,),
     )
 
 
 COMPARED = (
-    Comparison(signal="p95", role="check", before=measured(0.86), after=measured(0.12), p_value=0.01, effect=-0.86, verdict="better"),
+    Comparison(
+        signal="p95", role="check", before=measured(0.86), after=measured(0.12), p_value=0.01, effect=-0.86, verdict="better",
+    ),
     Comparison(
         signal="errors", role="guard", before=measured(0.0, "errors"),
         after=Measurement(signal="errors", query="e", start=BEGIN, end=BEGIN, status="nothing"), verdict="unknown", why="no data",
@@ -67,8 +71,8 @@ def diagnosed() -> ev.Diagnosed:
     return ev.Diagnosed(
         causes=(Cause(id="pool_exhausted", summary="the connection pool is full", confidence=0.91, cites=("m1",)),),
         evidence=(Evidence(id="m1", source="metric", summary="pool in use is at its bound", before=3, after=10),),
-        missing=("log: no lines",), state=TargetState(target="payments", at=BEGIN, running=True), signature="payments/p95/pool_exhausted",
-        model=OFF,
+        missing=("log: no lines",), state=TargetState(target="payments", at=BEGIN, running=True),
+        signature="payments/p95/pool_exhausted", model=OFF,
     )
 
 

@@ -125,7 +125,9 @@ async def test_whoever_proposed_the_plan_does_not_approve_it(chassis: FakeChassi
 @pytest.mark.parametrize(
     ("approvers", "allowed"), [(("bob",), {"bob"}), (("admin",), {"root"}), (("approver",), {"ann", "bob", "root"})]
 )
-async def test_the_targets_approvers_are_names_or_roles(chassis: FakeChassis, person: As, approvers: tuple[str, ...], allowed: set[str]) -> None:
+async def test_the_targets_approvers_are_names_or_roles(
+    chassis: FakeChassis, person: As, approvers: tuple[str, ...], allowed: set[str]
+) -> None:
     made = story.awaiting(chassis, approvers=approvers)
     for name in ("ann", "bob", "root"):
         if name not in allowed:
@@ -139,7 +141,8 @@ async def test_a_target_that_is_gone_cannot_be_approved_but_rejected(chassis: Fa
     made = story.awaiting(chassis)
     chassis.targets._targets.clear()
     assert (await person("ann").post(f"/v1/incidents/{ID}/approve", json={"plan_hash": made.hash})).status_code == 403
-    assert (await person("ann").post(f"/v1/incidents/{ID}/reject", json={"plan_hash": made.hash, "reason": "x"})).status_code == 200
+    answer = await person("ann").post(f"/v1/incidents/{ID}/reject", json={"plan_hash": made.hash, "reason": "x"})
+    assert answer.status_code == 200
 
 
 async def test_cancel_is_told_live_each_time_and_written_once(chassis: FakeChassis, person: As) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from autopatch.contract.errors import OperatorError
-from services.gateway.adapters.tokens import TokenFile, mint, read, write
+from services.gateway.adapters.http.tokens import TokenFile, mint, read, write
 from services.gateway.ports import Unauthenticated
 from services.gateway.tests import story
 from services.gateway.tests.conftest import As
 from services.gateway.tests.fakes import FakeChassis
 from services.gateway.tests.story import ID
 
+A, B = "a" * 64, "b" * 64
 ROUTES = [
     ("GET", "/v1/incidents"), ("GET", f"/v1/incidents/{ID}"), ("GET", f"/v1/incidents/{ID}/events"),
     ("POST", f"/v1/incidents/{ID}/approve"), ("POST", f"/v1/incidents/{ID}/reject"), ("POST", f"/v1/incidents/{ID}/cancel"),
@@ -70,7 +71,9 @@ async def test_a_large_body_is_refused_announced_or_not(chassis: FakeChassis, pe
     (b'{}', "body.plan_hash: is missing"),
     (b'["SECRETINPUT"]', "body: not what this takes"),
 ])
-async def test_errors_name_the_field_and_never_repeat_what_was_sent(chassis: FakeChassis, person: As, body: bytes, error: str) -> None:
+async def test_errors_name_the_field_and_never_repeat_what_was_sent(
+    chassis: FakeChassis, person: As, body: bytes, error: str
+) -> None:
     story.awaiting(chassis)
     answer = await person("ann").post(f"/v1/incidents/{ID}/approve", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400 and answer.json()["error"] == error
@@ -99,7 +102,8 @@ def test_without_a_tokens_file_nobody_gets_in(tmp_path: Path) -> None:
 
 
 def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
-    path, (token, entry), (_, other) = tmp_path / "t.yaml", mint("ann", "approver", person=True), mint("bob", "viewer", person=True)
+    path, (token, entry) = tmp_path / "t.yaml", mint("ann", "approver", person=True)
+    _, other = mint("bob", "viewer", person=True)
     write(path, [entry, other])
     tokens = TokenFile(path)
     assert tokens.caller(f"Bearer {token}").name == "ann"
@@ -118,8 +122,8 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     ("[]", "at least 1 item"),
     ("a: [", "line 1"),
     ("- {name: planner, role: approver, sha256: " + "a" * 64 + "}", "planner is the name of a room"),
-    ("- {name: a, role: viewer, sha256: %s}\n- {name: a, role: admin, sha256: %s}" % ("a" * 64, "b" * 64), "same name"),
-    ("- {name: a, role: viewer, sha256: %s}\n- {name: b, role: admin, sha256: %s}" % ("a" * 64, "a" * 64), "same sha256"),
+    (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: a, role: admin, sha256: {B}}}", "same name"),
+    (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: b, role: admin, sha256: {A}}}", "same sha256"),
 ])
 def test_a_broken_tokens_file_names_the_entry(tmp_path: Path, text: str, fault: str) -> None:
     path = tmp_path / "t.yaml"

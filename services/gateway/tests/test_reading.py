@@ -17,7 +17,7 @@ async def test_the_view_tells_the_whole_story_of_a_resolved_incident(chassis: Fa
     await person("ann").post(f"/v1/incidents/{ID}/approve", json={"plan_hash": made.hash, "comment": "fine"})
     story.resolve(chassis, made)
     found = (await person("vic").get(f"/v1/incidents/{ID}")).json()
-    assert found["state"] == "resolved" and found["target"] == "payments" and found["severity"] == "page" and not found["open"]
+    assert (found["state"], found["target"], found["severity"], found["open"]) == ("resolved", "payments", "page", False)
     assert found["headline"].startswith("Resolved in 9.0 s: set database.pool_size to 20 in main, then reload")
     assert "p95 0.86 s → 0.12 s" in found["headline"]
     assert [s["event"] for s in found["stages"]] == [
@@ -25,14 +25,20 @@ async def test_the_view_tells_the_whole_story_of_a_resolved_incident(chassis: Fa
         "recovered", "lesson_recorded",
     ]
     assert [s["elapsed"] for s in found["stages"]][:4] == [0, 1, 2, 3] and found["stages"][-1]["note"]
-    assert found["causes"][0]["confidence"] == 0.91 and found["evidence"][0]["id"] == "m1" and found["missing"] == ["log: no lines"]
-    assert found["plan"]["hash"] == made.hash and found["plan"]["diff"] == DIFF and found["plan"]["risk"] == "low"
-    assert found["plan"]["steps"][0]["undo"] == "set database.pool_size to 10 in main"
-    assert found["plan"]["steps"][1]["undo"] == "nothing to undo" and found["plan"]["rejected"][0]["summary"] == "restart"
+    assert found["causes"][0]["confidence"] == 0.91 and found["evidence"][0]["id"] == "m1"
+    assert found["missing"] == ["log: no lines"]
+    assert found["plan_hash"] == made.hash and found["diff"] == DIFF and found["risk"] == "low"
+    assert found["steps"] == [
+        {"action": "set database.pool_size to 20 in main", "undo": "set database.pool_size to 10 in main"},
+        {"action": "reload the configuration", "undo": "nothing to undo"},
+    ]
+    assert found["plan"]["rejected"][0]["summary"] == "restart" and found["models"] == [story.OFF.model_dump()] * 2
     assert [r["outcome"] for r in found["rehearsal"]["runs"]] == ["red", "green"]
-    assert found["approval"]["decisions"][0]["person"] == "ann" and not found["approval"]["pending"]
+    assert found["approval"]["plan_hash"] == made.hash
+    assert [(d["person"], d["said"], d["text"]) for d in found["decisions"]] == [("ann", "approved", "fine")]
     assert [c["verdict"] for c in found["comparisons"]] == ["better", "unknown"]
-    assert found["lesson"]["lesson_id"] == "L1" and found["chain_ok"] and found["attempt_list"][0]["outcome"].startswith("recovered")
+    assert found["lesson"]["lesson_id"] == "L1" and found["chain_ok"]
+    assert found["attempt_list"][0]["outcome"].startswith("recovered")
     assert found["trace_url"] == f"http://jaeger.test/trace/{found['trace_id']}" and len(found["trace_id"]) == 32
 
 

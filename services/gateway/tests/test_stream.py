@@ -76,7 +76,7 @@ def test_what_happens_while_someone_listens_arrives_and_silence_is_filled_with_h
 
 def test_one_reader_too_many_is_told_to_come_back_and_gets_in_when_another_left(gateway: Served) -> None:
     story.awaiting(gateway.chassis)
-    with client(gateway) as one, one.stream("GET", "/v1/events") as a, client(gateway) as two, two.stream("GET", "/v1/events") as b:
+    with client(gateway) as door, door.stream("GET", "/v1/events") as a, door.stream("GET", "/v1/events") as b:
         both = a.iter_lines(), b.iter_lines()
         assert all(next(lines) is not None for lines in both)
         with client(gateway) as three:
@@ -118,7 +118,8 @@ def test_a_reader_that_does_not_read_is_dropped_and_others_are_served(tmp_path: 
     story.awaiting(chassis)
     for _ in range(400):
         chassis.log.say(ID, ev.Waiting(on="docker", reason="x" * 20_000, room="executor"), by="executor")
-    with served(tmp_path, chassis, send_timeout_s=0.5) as gateway, socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":")[-1]))) as lazy:
+    with served(tmp_path, chassis, send_timeout_s=0.5) as gateway, ExitStack() as stack:
+        lazy = stack.enter_context(socket.create_connection(("127.0.0.1", int(gateway.url.rsplit(":")[-1]))))
         lazy.sendall(f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {gateway.tokens['vic']}\r\n\r\n".encode())
         while not chassis.log.followers:
             time.sleep(0.01)

@@ -1,7 +1,6 @@
 """Hands documents to the knowledge room over its own HTTP."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import httpx2
 from pydantic import ValidationError
@@ -13,9 +12,8 @@ from services.gateway.ports import Document, Ingested
 class KnowledgeDoor:
     """POST <url>/v1/knowledge/ingest {documents: [{source, text}]}. Without a URL nothing is forwarded."""
 
-    def __init__(self, url: str, token_file: str = "") -> None:
+    def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
-        self._token_file = token_file
 
     async def ingest(self, documents: Sequence[Document]) -> Ingested:
         """Raises Unavailable, OperatorError when the room refuses the documents."""
@@ -24,8 +22,7 @@ class KnowledgeDoor:
         try:
             async with httpx2.AsyncClient(timeout=60) as client:
                 answer = await client.post(
-                    f"{self._url}/v1/knowledge/ingest", headers=self._headers(),
-                    json={"documents": [d.model_dump() for d in documents]},
+                    f"{self._url}/v1/knowledge/ingest", json={"documents": [d.model_dump() for d in documents]}
                 )
             if 400 <= answer.status_code < 500:
                 raise OperatorError(_said(answer), tip="correct the document")
@@ -33,14 +30,6 @@ class KnowledgeDoor:
             return Ingested.model_validate_json(answer.content)
         except (httpx2.HTTPError, ValidationError) as error:
             raise Unavailable("knowledge", f"documents: {type(error).__name__}") from error
-
-    def _headers(self) -> dict[str, str]:
-        if not self._token_file:
-            return {}
-        try:
-            return {"Authorization": f"Bearer {Path(self._token_file).read_text().strip()}"}
-        except OSError as error:
-            raise Unavailable("knowledge", f"{self._token_file}: {error.strerror}") from error
 
 
 def _said(answer: httpx2.Response) -> str:

@@ -1,7 +1,7 @@
 """The REST routes. What they answer is typed in views.py and service.py; what they refuse is told in door.py."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query
 from fastapi.routing import APIRoute
@@ -12,16 +12,15 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.envelope import Envelope
 from autopatch.contract.lifecycle import State
 from autopatch.contract.requests import Found
-from services.gateway.adapters.door import needs
-from services.gateway.adapters.stream import Streams
+from services.gateway.adapters.http.door import needs
+from services.gateway.adapters.http.stream import Streams
 from services.gateway.agent import Caller, Deed
-from services.gateway.desk import Desk, Outcome, PauseState, TargetView
+from services.gateway.desk import Desk, Kind, Outcome, PauseState, TargetView
 from services.gateway.ports import Document, Ingested
 from services.gateway.views import Page, View
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=2000)]
-Kind = Literal["lesson", "incident", "runbook", "document", "code"]
 
 
 class Body(BaseModel):

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Message
 
 from autopatch.contract.errors import AutoPatchError, Conflict, ContractError, OperatorError, Refused, Unavailable
-from services.gateway.adapters.tokens import TokenFile
+from services.gateway.adapters.http.tokens import TokenFile
 from services.gateway.agent import Caller, Deed, Forbidden, NotFound, permit
 from services.gateway.ports import Unauthenticated
 

@@ -1,0 +1,1 @@
+"""The HTTP side: tokens, routes, the live stream, and the way to the knowledge room."""
