@@ -52,8 +52,8 @@ async def process(tmp_path: Path) -> AsyncIterator[ProcessOfTarget]:
 def stop(folder: Path) -> None:
     """Ends what a test left running, by the id in the file."""
     if (folder / "pid").exists():
-        pid = int((folder / "pid").read_text().split()[0])
-        if start_ticks(pid):
+        pid, ticks = map(int, (folder / "pid").read_text().split()[:2])
+        if start_ticks(pid) == ticks:
             os.killpg(pid, signal.SIGKILL)
 
 
@@ -166,7 +166,7 @@ async def test_log_lines_are_picked_by_time(process: ProcessOfTarget, tmp_path: 
     assert len(await process.logs(start, start + timedelta(minutes=1), 1)) == 1
 
 
-async def test_a_damaged_process_id_file_is_named(process: ProcessOfTarget, tmp_path: Path) -> None:
+async def test_a_damaged_process_id_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "pid").write_text("not a number")
     with pytest.raises(OperatorError, match="pid: is not a process id file"):
-        await process.inspect()
+        await make(tmp_path).inspect()

@@ -10,6 +10,8 @@ from autopatch.contract.errors import StaleTarget
 from autopatch.contract.plan import Precondition
 from services.executor.ports import Failed, RuntimeState
 
+_STEADY_S = 1.0
+
 
 def demand(precondition: Precondition, state: RuntimeState) -> None:
     """Raises StaleTarget when the release or instance is not the one that the plan was made for."""
@@ -33,17 +35,19 @@ async def post(url: str) -> str:
 
 
 async def wait_well(inspect: Callable[[], Awaitable[RuntimeState]], health: str, patience_s: float) -> RuntimeState:
-    """Returns the state once the target runs and its health address, if it has one, answers 2xx. Raises Failed when it takes too long."""
-    deadline = time.monotonic() + patience_s
+    """Returns the state once the health address answers 2xx or, without one, the target has run for a second. Raises Failed when it takes too long."""
+    begun = steady = time.monotonic()
     async with httpx2.AsyncClient(trust_env=False, timeout=3) as client:
         while True:
             state = await inspect()
             why = "it does not run" if not state.running else await _unwell(client, health)
-            if not why:
+            now = time.monotonic()
+            steady = steady if not why else now
+            if not why and (health or now - steady >= _STEADY_S):
                 return state
-            if time.monotonic() > deadline:
+            if why and now - begun > patience_s:
                 raise Failed(f"not well after {patience_s:g} s: {why}")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
 
 
 async def _unwell(client: httpx2.AsyncClient, health: str) -> str:

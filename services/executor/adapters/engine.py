@@ -1,0 +1,38 @@
+"""The way to the Docker engine. Each piece of work has a client and a thread of its own, and a missing engine is told as such."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TypeVar
+
+import docker
+import requests
+from docker import DockerClient
+from docker.errors import APIError, DockerException
+
+from autopatch.contract.errors import Unavailable
+
+T = TypeVar("T")
+
+
+class Engine:
+    """A Docker engine, 20.10 or newer, by its address; empty: the machine's own socket."""
+
+    def __init__(self, host: str = "", *, timeout_s: float = 60) -> None:
+        self.host = host or "unix:///var/run/docker.sock"
+        self._timeout_s = timeout_s
+        self._threads = ThreadPoolExecutor(32, thread_name_prefix="docker")
+
+    async def do(self, work: Callable[[DockerClient], T], *, timeout_s: float | None = None) -> T:
+        """Raises Unavailable when the engine cannot be reached; the engine's own refusals (docker.errors.APIError) pass through."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._done, work, timeout_s or self._timeout_s)
+
+    def _done(self, work: Callable[[DockerClient], T], timeout_s: float) -> T:
+        try:
+            with closing(docker.DockerClient(base_url=self.host, version="auto", timeout=int(timeout_s) or 1)) as client:
+                return work(client)
+        except APIError:
+            raise
+        except (DockerException, requests.RequestException) as error:
+            raise Unavailable("docker", f"{self.host} does not answer", tip="start the engine, or set AUTOPATCH_EXECUTOR_DOCKER_HOST") from error

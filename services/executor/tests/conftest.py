@@ -1,0 +1,58 @@
+"""A Docker engine for the tests that are marked so: the one that DOCKER_HOST names, else the machine's own, else they are skipped."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from docker import DockerClient
+from docker.errors import DockerException
+
+from services.executor.adapters.engine import Engine
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> str:
+    """Address of an engine that answers."""
+    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
+        pytest.skip(f"no Docker engine at {host}: infra/images/engine.sh start DIR prints a DOCKER_HOST to set")
+    return host
+
+
+@pytest.fixture(scope="session")
+def client(docker_host: str) -> Iterator[DockerClient]:
+    """A client of that engine."""
+    try:
+        made = docker.DockerClient(base_url=docker_host, version="auto", timeout=60)
+    except DockerException as error:
+        pytest.skip(f"the Docker engine at {docker_host} does not answer: {error}")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def image(client: DockerClient) -> str:
+    """An image with Python."""
+    tags = sorted(tag for found in client.images.list() for tag in found.tags if tag.startswith("autopatch-sandbox:"))
+    wanted = os.environ.get("AUTOPATCH_TEST_IMAGE") or (tags[0] if tags else "")
+    if not wanted:
+        pytest.skip("no image autopatch-sandbox:* on the engine: infra/images/build.sh makes it")
+    return wanted
+
+
+@pytest.fixture
+def engine(client: DockerClient, docker_host: str) -> Engine:
+    """The executor's own way to that engine."""
+    return Engine(docker_host)
+
+
+@pytest.fixture
+def name(client: DockerClient) -> Iterator[str]:
+    """A container name of this test's own; what bears it is removed afterwards."""
+    made = f"autopatch-test-{uuid.uuid4().hex[:10]}"
+    yield made
+    for container in client.containers.list(all=True, filters={"name": made}):
+        container.remove(force=True)
