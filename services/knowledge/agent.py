@@ -49,13 +49,13 @@ def outcome_of(incident: Incident, stored: Stored) -> Outcome | None:
         return None
     planned, since = log[start].envelope, log[start + 1 :]
     settling = next((s for s in since if _settles(s.envelope.data, since)), None)
-    diagnosed = next((s.envelope.data for s in reversed(log[:start]) if isinstance(s.envelope.data, ev.Diagnosed)), None)
-    if settling is None or settling.envelope.event_id != stored.envelope.event_id or diagnosed is None:
+    causes = [s.envelope.data for s in log[:start] if isinstance(s.envelope.data, ev.Diagnosed)]
+    if settling is None or settling.envelope.event_id != stored.envelope.event_id or not causes:
         return None
     assert isinstance(planned.data, ev.Planned)
-    plan, event = planned.data.plan, stored.envelope.data
+    plan, event, signature = planned.data.plan, stored.envelope.data, causes[-1].signature
     return Outcome(
-        incident=incident.id, planned=planned.event_id, lesson=lesson_id(diagnosed.signature, plan), signature=diagnosed.signature,
+        incident=incident.id, planned=planned.event_id, lesson=lesson_id(signature, plan), signature=signature,
         target=plan.target, cause=plan.cause, plan=plan, result="recovered" if isinstance(event, ev.Recovered) else "failed",
         how=event.name, at=stored.envelope.at,
     )

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, TypeAdapter, ValidationError, field_validator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from autopatch.contract.actions import Action
+from autopatch.contract.actions import Action, Scalar
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
 from autopatch.contract.requests import RunbookPlan
@@ -38,7 +38,7 @@ class FrontMatter(Strict):
     owner: str = ""
     tags: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
-    actions: tuple[dict[str, StrictBool | StrictInt | StrictFloat | StrictStr], ...] = ()
+    actions: tuple[dict[str, Scalar], ...] = ()
 
     @field_validator("alert", "causes", "tags", mode="before")
     @classmethod
@@ -118,7 +118,7 @@ def _check_action(source: str, tree: Node, index: int, action: Mapping[str, Any]
         raise OperatorError(f"{where}: {action.get('kind')!r} is no kind of action", tip=f"one of {', '.join(sorted(_KINDS))}")
     for name in action.keys() - kind.model_fields.keys():
         where = f"{source}: line {_line(tree, (*at, name))}: actions.{index}.{name}"
-        raise OperatorError(f"{where}: {kind.model_fields['kind'].default} has no such field", tip=_near(name, tuple(kind.model_fields)))
+        raise OperatorError(f"{where}: {action['kind']} has no such field", tip=_near(name, tuple(kind.model_fields)))
     try:
         _ACTION.validate_python(dict(action))
     except ValidationError as error:

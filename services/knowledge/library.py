@@ -151,7 +151,7 @@ class Library:
 
     async def _digests(self, origin: str) -> dict[str, set[str]]:
         known: dict[str, set[str]] = {}
-        for point in await self.store.scroll("documents", Where({"origin": (origin,)})):
+        for point in await self.store.scroll("documents", Where({"kind": KINDS["documents"], "origin": (origin,)})):
             known.setdefault(str(point.payload["source"]), set()).add(str(point.payload["digest"]))
         return known
 
@@ -166,7 +166,7 @@ class Library:
         }
         made = []
         for number, text in enumerate(document.chunks):
-            payload = {**common, "id": f"{document.source}#{number}"}
+            payload: dict[str, Any] = {**common, "id": f"{document.source}#{number}"}
             if number == 0 and document.runbook:
                 payload |= {"causes": list(document.runbook.causes), "runbook": document.runbook.model_dump(mode="json")}
             made.append(Point(point_id(origin, document.source, document.digest, number), self._redact(text), payload))

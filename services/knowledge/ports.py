@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 Vector = Sequence[float]
 Collection = Literal["incidents", "documents"]
 COLLECTIONS: tuple[Collection, ...] = ("incidents", "documents")
-KEYWORDS = ("kind", "target", "source", "origin", "digest", "signature", "cause", "causes", "lesson", "embedder")
-"""Payload fields that are filtered by; each is a string or a list of strings."""
+INDEXED = ("kind", "source", "signature")
+"""Payload fields that a filter finds without a scan; whoever filters by another one names one of these too."""
 
 
 @dataclass(frozen=True)

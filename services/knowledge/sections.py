@@ -13,7 +13,7 @@ def first_heading(body: str) -> str:
 
 
 def chunks(title: str, body: str) -> Iterator[str]:
-    """Sections with the titles above them, long ones cut at paragraphs; at least one chunk, so that an empty file is found too."""
+    """Sections with the titles above them, long ones cut at paragraphs. An empty text has one chunk: its title."""
     empty = True
     for path, section in _sections(body):
         names = path if path[:1] == [title] else [title, *path]

@@ -66,7 +66,8 @@ def _runbooks(settings: Settings) -> Path | None:
     if settings.runbooks and folder.is_dir():
         return folder
     if settings.runbooks and "runbooks" in settings.model_fields_set:
-        raise OperatorError(f"AUTOPATCH_KNOWLEDGE_RUNBOOKS: {folder} is not a folder", tip="name a folder of Markdown files, or set it empty")
+        message = f"AUTOPATCH_KNOWLEDGE_RUNBOOKS: {folder} is not a folder"
+        raise OperatorError(message, tip="name a folder of Markdown files, or set it empty")
     log.warning("no runbooks", folder=settings.runbooks)
     return None
 

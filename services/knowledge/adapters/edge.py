@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -15,7 +16,7 @@ import qdrant_edge as qe
 
 from autopatch.contract.errors import OperatorError, Unavailable
 from services.knowledge.adapters.worker import Worker
-from services.knowledge.ports import COLLECTIONS, KEYWORDS, Collection, Hit, Point, Vector, Where
+from services.knowledge.ports import COLLECTIONS, INDEXED, Collection, Hit, Point, Vector, Where
 
 R = TypeVar("R")
 BATCH = 64  # points per call: the engine keeps the interpreter's lock while it writes
@@ -44,7 +45,7 @@ class EdgeStore:
         """See ports.Store."""
         for start in range(0, len(points), BATCH):
             batch = [self._made(point) for point in points[start : start + BATCH]]
-            await self._on(collection, lambda shard, batch=batch: shard.update(qe.UpdateOperation.upsert_points(batch)))
+            await self._update(collection, qe.UpdateOperation.upsert_points(batch))
 
     async def search(self, collection: Collection, dense: Vector | None, text: str, where: Where, limit: int) -> list[Hit]:
         """See ports.Store."""
@@ -53,8 +54,10 @@ class EdgeStore:
         if dense is not None:
             asked.append(qe.Query.Nearest(list(dense), using="dense"))
         stages = [qe.Prefetch(max(PREFETCH, limit), query=query, filter=only) for query in asked]
-        request = qe.QueryRequest(limit=limit, query=qe.Fusion.Rrf(RRF_K), prefetches=stages, with_payload=True)
-        return [Hit(_point(found), float(found.score)) for found in await self._on(collection, lambda shard: shard.query(request))]
+        fused: Any = qe.Fusion.Rrf(RRF_K)
+        request = qe.QueryRequest(limit=limit, query=fused, prefetches=stages, with_payload=True)
+        answer = await self._on(collection, lambda shard: shard.query(request))
+        return [Hit(_point(found), float(found.score)) for found in answer]
 
     async def get(self, collection: Collection, ids: Sequence[str]) -> list[Point]:
         """See ports.Store."""
@@ -67,7 +70,7 @@ class EdgeStore:
         while limit is None or len(found) < limit:
             page = min(256, limit - len(found)) if limit is not None else 256
             request = qe.ScrollRequest(offset=offset, limit=page, filter=_filter(where), with_payload=True)
-            records, offset = await self._on(collection, lambda shard, request=request: shard.scroll(request))
+            records, offset = await self._on(collection, partial(_scrolled, request))
             found += [_point(record) for record in records]
             if offset is None:
                 break
@@ -75,8 +78,7 @@ class EdgeStore:
 
     async def delete(self, collection: Collection, where: Where) -> None:
         """See ports.Store."""
-        operation = qe.UpdateOperation.delete_points_by_filter(_filter(where))
-        await self._on(collection, lambda shard: shard.update(operation))
+        await self._update(collection, qe.UpdateOperation.delete_points_by_filter(_filter(where)))
 
     async def count(self, collection: Collection, where: Where) -> int:
         """See ports.Store."""
@@ -93,6 +95,9 @@ class EdgeStore:
         if not self._worker.closed:
             await self._worker.run(self._close)
             self._worker.close()
+
+    async def _update(self, collection: Collection, operation: qe.UpdateOperation) -> None:
+        await self._on(collection, lambda shard: shard.update(operation))
 
     async def _on(self, collection: Collection, call: Callable[[qe.EdgeShard], R]) -> R:
         return await self._worker.run(self._call, collection, call)
@@ -130,7 +135,7 @@ class EdgeStore:
             lock.close()
             raise OperatorError(
                 f"the knowledge folder {self._folder} is in use by process {holder}",
-                tip="one process at a time: stop that one, set AUTOPATCH_KNOWLEDGE_FOLDER, or use a server by AUTOPATCH_KNOWLEDGE_URL",
+                tip="stop that one, or set AUTOPATCH_KNOWLEDGE_FOLDER, or AUTOPATCH_KNOWLEDGE_URL to share a server",
             ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
@@ -160,7 +165,7 @@ class EdgeStore:
         sparse = {"bm25": qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)}
         with _EngineFaults(f"{path}"):
             shard = qe.EdgeShard.create(str(new), qe.EdgeConfig(vectors=dense, sparse_vectors=sparse))
-            for name in KEYWORDS:
+            for name in INDEXED:
                 shard.update(qe.UpdateOperation.create_field_index(name, qe.PayloadSchemaType.Keyword))
             shard.flush()
             shard.close()
@@ -218,6 +223,10 @@ def _filter(where: Where) -> qe.Filter:
         return [qe.FieldCondition(name, match=qe.MatchAny(list(values))) for name, values in fields.items()]
 
     return qe.Filter(must=conditions(where.any_of), must_not=conditions(where.none_of))
+
+
+def _scrolled(request: qe.ScrollRequest, shard: qe.EdgeShard) -> tuple[list[Any], Any]:
+    return shard.scroll(request)
 
 
 def _point(found: Any) -> Point:

@@ -50,7 +50,7 @@ class SentenceEmbedder:
         from sentence_transformers import SentenceTransformer
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()
+        disable_progress_bar()  # type: ignore[no-untyped-call]
         torch.set_num_threads(self._threads)
         try:
             return SentenceTransformer(str(self._folder), device="cpu", local_files_only=True)
@@ -69,7 +69,8 @@ def embedder(setting: str, threads: int) -> SentenceEmbedder | None:
         )
     folder = _wheel() if setting == MINILM else Path(setting)
     if not (folder / "config.json").is_file():
-        raise OperatorError(f"AUTOPATCH_KNOWLEDGE_EMBEDDER={setting}: {folder} holds no model", tip="name minilm, none or a folder")
+        message = f"AUTOPATCH_KNOWLEDGE_EMBEDDER={setting}: {folder} holds no model"
+        raise OperatorError(message, tip="name minilm, none or the folder of a model")
     return SentenceEmbedder(setting if setting == MINILM else folder.resolve().name, folder, threads)
 
 

@@ -36,11 +36,11 @@ def router(opening: Opening, library: Library, memory: Memory) -> APIRouter:
 
     @routes.get("/search")
     async def search(
-        q: Annotated[str, Query(min_length=1, max_length=4000)], target: str = "", kind: Annotated[list[Kind], Query()] = [],
-        limit: Annotated[int, Query(ge=1, le=50)] = 5,
+        q: Annotated[str, Query(min_length=1, max_length=4000)], target: str = "",
+        kind: Annotated[tuple[Kind, ...], Query()] = (), limit: Annotated[int, Query(ge=1, le=50)] = 5,
     ) -> Found:
         await opening.ensure()
-        return await library.search(Search(text=q, target=target, kinds=tuple(kind), limit=limit))
+        return await library.search(Search(text=q, target=target, kinds=kind, limit=limit))
 
     @routes.post("/ingest")
     async def ingest(body: Ingest) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """A Qdrant server or cluster by URL (qdrant-client). In tests the client's own local mode stands in for the server."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import qdrant_edge as qe
@@ -11,7 +12,7 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from autopatch.contract.errors import OperatorError, Unavailable
 from services.knowledge.adapters.worker import Worker
-from services.knowledge.ports import COLLECTIONS, KEYWORDS, Collection, Hit, Point, Vector, Where
+from services.knowledge.ports import COLLECTIONS, INDEXED, Collection, Hit, Point, Vector, Where
 
 R = TypeVar("R")
 BATCH = 64
@@ -38,12 +39,14 @@ class ServerStore:
         """See ports.Store."""
         for start in range(0, len(points), BATCH):
             batch = [self._made(point) for point in points[start : start + BATCH]]
-            await self._on(lambda client, batch=batch: client.upsert(PREFIX + collection, batch, wait=True))
+            await self._on(partial(_upserted, PREFIX + collection, batch))
 
     async def search(self, collection: Collection, dense: Vector | None, text: str, where: Where, limit: int) -> list[Hit]:
         """See ports.Store."""
         words = self._bm25.embed_query(text)
-        asked: list[tuple[Any, str]] = [(qm.SparseVector(indices=words.indices, values=words.values), "bm25")] if words.indices else []
+        asked: list[tuple[Any, str]] = []
+        if words.indices:
+            asked.append((qm.SparseVector(indices=words.indices, values=words.values), "bm25"))
         if dense is not None:
             asked.append((list(dense), "dense"))
         if not asked:
@@ -68,11 +71,7 @@ class ServerStore:
         offset: Any = None
         while limit is None or len(found) < limit:
             page = min(256, limit - len(found)) if limit is not None else 256
-            records, offset = await self._on(
-                lambda client, page=page, offset=offset: client.scroll(
-                    PREFIX + collection, _filter(where), limit=page, offset=offset, with_payload=True
-                )
-            )
+            records, offset = await self._on(partial(_scrolled, PREFIX + collection, _filter(where), page, offset))
             found += [_point(record) for record in records]
             if offset is None:
                 break
@@ -104,7 +103,8 @@ class ServerStore:
         try:
             return call()
         except UnexpectedResponse as error:
-            raise Unavailable("qdrant", f"the server answered {error.status_code} {error.reason_phrase}", tip=_tip(error)) from error
+            answer = f"the server answered {error.status_code} {error.reason_phrase}"
+            raise Unavailable("qdrant", answer, tip=_tip(error)) from error
         except (ApiException, QdrantException) as error:
             raise Unavailable("qdrant", f"no answer from the server: {str(error)[:200]}") from error
 
@@ -126,7 +126,7 @@ class ServerStore:
             vectors_config={"dense": qm.VectorParams(size=self._size, distance=qm.Distance.COSINE)},
             sparse_vectors_config={"bm25": qm.SparseVectorParams(modifier=qm.Modifier.IDF)},
         )
-        for keyword in KEYWORDS:
+        for keyword in INDEXED:
             client.create_payload_index(PREFIX + name, keyword, qm.PayloadSchemaType.KEYWORD)
 
     def _check(self, client: QdrantClient, name: Collection) -> None:
@@ -160,6 +160,14 @@ def _filter(where: Where) -> qm.Filter:
         return [qm.FieldCondition(key=name, match=qm.MatchAny(any=list(values))) for name, values in fields.items()]
 
     return qm.Filter(must=conditions(where.any_of), must_not=conditions(where.none_of))
+
+
+def _upserted(name: str, points: list[qm.PointStruct], client: QdrantClient) -> None:
+    client.upsert(name, points, wait=True)
+
+
+def _scrolled(name: str, where: qm.Filter, limit: int, offset: Any, client: QdrantClient) -> tuple[list[Any], Any]:
+    return client.scroll(name, where, limit=limit, offset=offset, with_payload=True)
 
 
 def _point(found: Any) -> Point:

@@ -1,5 +1,7 @@
 """Stores for the tests; one suite runs over both adapters."""
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,8 +13,23 @@ from services.knowledge.adapters.server import ServerStore
 from services.knowledge.ports import Store
 
 
+@pytest.fixture(scope="session")
+def empty_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the engine makes it, once: making it anew for each test would cost more than the tests."""
+    folder = tmp_path_factory.mktemp("empty") / "qdrant"
+
+    async def make() -> None:
+        made = EdgeStore(folder)
+        await made.open()
+        await made.close()
+
+    asyncio.run(make())
+    return folder
+
+
 @pytest.fixture(params=["edge", "server"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path, empty_shards: Path) -> AsyncIterator[Store]:
+    shutil.copytree(empty_shards, tmp_path / "qdrant")
     made: Store = EdgeStore(tmp_path / "qdrant") if request.param == "edge" else ServerStore(lambda: QdrantClient(":memory:"))
     await made.open()
     yield made
@@ -20,7 +37,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
-async def edge(tmp_path: Path) -> AsyncIterator[EdgeStore]:
+async def edge(tmp_path: Path, empty_shards: Path) -> AsyncIterator[EdgeStore]:
+    shutil.copytree(empty_shards, tmp_path / "qdrant")
     made = EdgeStore(tmp_path / "qdrant")
     await made.open()
     yield made

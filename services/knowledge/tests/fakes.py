@@ -58,17 +58,25 @@ class Hashing:
         return [x / length for x in vector]
 
 
-def plan(actions: Iterable[Action] = POOL, *, target: str = "payments", cause: str = "pool_exhausted", digest: str = "d1") -> Plan:
+def plan(
+    actions: Iterable[Action] = POOL, *, target: str = "payments", cause: str = "pool_exhausted", digest: str = "d1"
+) -> Plan:
     return Plan(
-        target=target, summary="set database.pool_size to 20; reload", cause=cause,
+        target=target,
+        summary="set database.pool_size to 20; reload",
+        cause=cause,
         steps=tuple(Step(action=a, precondition=Precondition(config_digest=digest, release="1")) for a in actions),
-        success=SuccessCheck(signal="p95", settle_s=60, soak_s=300), basis=Basis(kind="runbook", ref="pool", why="it names the cause"),
+        success=SuccessCheck(signal="p95", settle_s=60, soak_s=300),
+        basis=Basis(kind="runbook", ref="pool", why="it names the cause"),
     )
 
 
 def opened(target: str = "payments") -> ev.Opened:
     alert = ev.Alert(
-        identity="a1", alertname="PaymentLatencyHigh", labels={"service": target}, starts_at=START,
+        identity="a1",
+        alertname="PaymentLatencyHigh",
+        labels={"service": target},
+        starts_at=START,
         annotations={"summary": "p95 is over 200 ms"},
     )
     return ev.Opened(target=target, title="PaymentLatencyHigh", alert=alert)
@@ -78,7 +86,9 @@ def diagnosed(target: str = "payments", signature: str = SIGNATURE, cause: str =
     return ev.Diagnosed(
         causes=(Cause(id=cause, summary="no connection in the pool is free", confidence=0.9, cites=("m1",)),),
         evidence=(Evidence(id="m1", source="metric", summary="pool in use 10 of 10"),),
-        state=TargetState(target=target, at=START, running=True), signature=signature, model=OFF,
+        state=TargetState(target=target, at=START, running=True),
+        signature=signature,
+        model=OFF,
     )
 
 
@@ -93,8 +103,11 @@ def until_applied(made: Plan | None = None, **named: str) -> list[ev.Event]:
     """A lifecycle up to applied."""
     made = made or plan(target=named.get("target", "payments"))
     return [
-        opened(made.target), ev.Reproduced(signal="p95", checks=()), diagnosed(made.target, **named),
-        ev.Planned(plan=made, plan_hash=made.hash, model=OFF), ev.Rehearsed(plan_hash=made.hash, rehearsal=Rehearsal(passed=True)),
+        opened(made.target),
+        ev.Reproduced(signal="p95", checks=()),
+        diagnosed(made.target, **named),
+        ev.Planned(plan=made, plan_hash=made.hash, model=OFF),
+        ev.Rehearsed(plan_hash=made.hash, rehearsal=Rehearsal(passed=True)),
         ev.Applying(plan_hash=made.hash, undo=(), rung="auto", rule="r", rehearsed=True),
         ev.Applied(plan_hash=made.hash, results=(), at=START),
     ]
@@ -104,7 +117,13 @@ def incident(events: Iterable[ev.Event], *, name: str = "i1", at: datetime = STA
     stored = []
     for number, event in enumerate(events, 1):
         envelope = Envelope(
-            event_id=f"{name}-{number}", incident_id=name, event=event.name, version=1, at=at + timedelta(seconds=number), by="test", data=event
+            event_id=f"{name}-{number}",
+            incident_id=name,
+            event=event.name,
+            version=1,
+            at=at + timedelta(seconds=number),
+            by="test",
+            data=event,
         )
         stored.append(Stored(number, envelope))
     return fold(name, stored)

@@ -64,7 +64,8 @@ async def test_points_outside_the_filter_are_never_found(store: Store) -> None:
 
 
 async def test_lists_match_by_any_of_their_values_and_none_of_keeps_points_without_the_field(store: Store) -> None:
-    await store.upsert("documents", [Point(_id("a"), "a", {"causes": ["x", "y"], "embedder": "m"}), Point(_id("b"), "b", {"causes": ["z"]})])
+    both = {"causes": ["x", "y"], "embedder": "m"}
+    await store.upsert("documents", [Point(_id("a"), "a", both), Point(_id("b"), "b", {"causes": ["z"]})])
     assert [p.id for p in await store.scroll("documents", Where({"causes": ("y",)}))] == [_id("a")]
     assert [p.id for p in await store.scroll("documents", Where(none_of={"embedder": ("m",)}))] == [_id("b")]
 
@@ -124,8 +125,10 @@ async def test_a_second_store_on_the_same_folder_is_refused_with_the_remedy(edge
 
 async def test_a_folder_made_for_another_vector_size_is_named(edge: EdgeStore, tmp_path: Path) -> None:
     await edge.close()
+    other = EdgeStore(tmp_path / "qdrant", 768)
     with pytest.raises(OperatorError, match="vectors of 384 numbers, the embedder makes 768"):
-        await EdgeStore(tmp_path / "qdrant", 768).open()
+        await other.open()
+    await other.close()
 
 
 @pytest.mark.parametrize("damaged", ["edge_config.json", "segments/*/segment.json", "wal/open-*"])
@@ -168,20 +171,20 @@ async def test_acknowledged_points_survive_kill_9(tmp_path: Path) -> None:
             store = EdgeStore(Path(sys.argv[1]))
             await store.open()
             for n in range(100000):
-                await store.upsert("incidents", [Point(str(uuid.uuid5(uuid.NAMESPACE_URL, str(n))), f"n{n}", {"kind": "outcome"})])
+                point = Point(str(uuid.uuid5(uuid.NAMESPACE_URL, str(n))), f"n{n}", {"kind": "outcome"})
+                await store.upsert("incidents", [point])
                 print(n, flush=True)
         asyncio.run(main())
     """)
-    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "q")], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    acknowledged = -1
-    for line in child.stdout:
-        acknowledged = int(line)
-        if acknowledged == 150:
-            os.kill(child.pid, signal.SIGKILL)
-            break
-    acknowledged = max([acknowledged, *(int(line) for line in child.stdout if line.strip().isdigit())])
-    child.wait()
+    command = [sys.executable, "-c", program, str(tmp_path / "q")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if int(line) == 150:
+                os.kill(child.pid, signal.SIGKILL)
+                break
+        rest = [int(line) for line in child.stdout if line.endswith("\n")]
+    acknowledged = max([150, *rest])
     store = EdgeStore(tmp_path / "q")
     await store.open()
     texts = {point.text for point in await store.scroll("incidents", Where())}
