@@ -22,7 +22,7 @@ def main() -> int:
         packages.install(report, packages.FIRST)
         together(
             lambda: python.environment(report, options.profile),
-            lambda: servers(report),
+            lambda: servers(report, options.profile),
         )
     except Failed as failure:
         report.say("setup", str(failure))
@@ -31,11 +31,10 @@ def main() -> int:
     return 0
 
 
-def servers(report: Report) -> None:
+def servers(report: Report, profile: str) -> None:
     """Packages, then what needs them."""
     packages.install(report, packages.SERVERS)
-    programs.unpack(report)
-    programs.images(report)
+    together(lambda: programs.unpack(report, profile), lambda: programs.images(report))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ def install(report: Report, needs: Needs) -> None:
     if not missing:
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        raise Failed(f"packages: missing here: {', '.join(missing)}. On Debian: sudo apt-get install {' '.join(missing)}", exit_code=2)
+        by_hand = f"sudo apt-get install {' '.join(missing)}"
+        raise Failed(f"packages: missing here: {', '.join(missing)}. On Debian: {by_hand}", exit_code=2)
     with report.doing("packages", f"installing {', '.join(missing)}"), _no_services():
         _install(missing)
         if "docker.io" in missing and not shutil.which("docker"):

@@ -11,30 +11,36 @@ NEARBY = ROOT.parent / "shared" / "bin" / "unpack"
 """A folder beside the repository may hold servers for tests."""
 
 
-def unpack(report: Report) -> None:
-    """Jaeger, a second Prometheus and gVisor, where they can be had; without them less is shown or tested, and said so."""
-    for name, without in (
-        ("jaeger", "traces are not stored; put Jaeger 2 on the path to have them"),
-        ("prometheus", "only the installed Prometheus is tested"),
-        ("runsc", "the sandbox uses the engine's default runtime; install gVisor's runsc to harden it"),
-    ):
-        here = (BIN / name).exists() or (name != "prometheus" and shutil.which(name))
-        if not here and NEARBY.exists():
+WITHOUT = {
+    "jaeger": "traces are not stored; put Jaeger 2 on the path to have them",
+    "runsc": "the sandbox uses the engine's default runtime; gVisor's runsc on the path would harden it",
+    "prometheus": "tests use the installed Prometheus only",
+}
+"""What is less without a program. The third is a second, newer Prometheus, for tests."""
+
+
+def unpack(report: Report, profile: str) -> None:
+    """What can be had of these goes into .cache/bin; the rest is named with what is less without it."""
+    for name, less in WITHOUT.items():
+        second = name == "prometheus"
+        if (second and profile == "demo") or (BIN / name).exists() or (not second and shutil.which(name)):
+            continue
+        if NEARBY.exists():
             with report.doing("programs", f"unpacking {name}"):
-                run("programs", [NEARBY, BIN, name])
-        elif not here:
-            report.say("programs", f"no {name} here: {without}")
+                run(f"programs-{name}", [NEARBY, BIN, name])
+        else:
+            report.say("programs", f"no {name} here: {less}")
 
 
 def images(report: Report) -> None:
     """Build what is out of date, with the engine that answers or a private one, which is stopped again."""
-    sources = sorted(p for folder in ("images", "demo") for p in (ROOT / "infra" / folder).rglob("*") if p.is_file() and p.suffix != ".pyc")
-    stamp = Stamp("images", *sources)
+    files = [path for folder in ("images", "demo") for path in (ROOT / "infra" / folder).rglob("*")]
+    stamp = Stamp("images", *sorted(path for path in files if path.is_file() and path.suffix != ".pyc"))
     if stamp.fresh:
         return
     engine = Engine(log=LOGS / "images.log")
     try:
-        with report.doing("images", "building the sandbox and the demo service (from Debian packages, unless AUTOPATCH_BASE_IMAGE is set)"):
+        with report.doing("images", "building sandbox and demo service (of Debian packages unless AUTOPATCH_BASE_IMAGE is set)"):
             engine.start()
             try:
                 engine.build_images()

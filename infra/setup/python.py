@@ -37,18 +37,22 @@ def environment(report: Report, profile: str) -> None:
 
 
 def _works() -> bool:
-    return PYTHON.exists() and subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
+    if not PYTHON.exists():
+        return False
+    return subprocess.run([PYTHON, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0
 
 
 def _install(report: Report, what: str) -> None:
     """With uv, which is several times quicker; with pip where uv cannot be had or fails."""
-    constraints = ROOT / "constraints.txt"
-    pip = [PYTHON, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-c", constraints]
+    constraints = str(ROOT / "constraints.txt")
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-c", constraints]
+    uv = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(PYTHON), "-c", constraints]
     try:
         run("python", [*pip, "uv"])
-        run("python", [VENV / "bin" / "uv", "pip", "install", "--quiet", "--python", PYTHON, "--index-strategy", "unsafe-best-match", "-c", constraints, *_pip_settings(), "-e", what], _env())
+        run("python", [*uv, "--index-strategy", "unsafe-best-match", *_pip_settings(), "-e", what], _env())
     except Failed as failure:
-        report.say("python", f"uv did not work ({str(failure).splitlines()[-1].strip()[:120]}); trying pip, which takes longer")
+        reason = str(failure).splitlines()[-1].strip()[:120]
+        report.say("python", f"uv did not work ({reason}); trying pip, which takes longer")
         run("python", [*pip, "--no-compile", "-e", what])
 
 

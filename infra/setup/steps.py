@@ -51,13 +51,17 @@ def run(step: str, command: Sequence[str | Path], env: Mapping[str, str] | None 
         errors.write(f"\n$ {' '.join(map(str, command))}\n".encode())
         errors.flush()
         try:
-            done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, env=env, check=False)
+            done = subprocess.run(
+                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT, env=env,
+                check=False,
+            )
         except OSError as error:
             raise Failed(f"{step}: cannot run {command[0]}: {error.strerror}") from error
         errors.write(done.stdout)
     if done.returncode:
         last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-6:]
-        raise Failed(f"{step}: `{' '.join(map(str, command))}` failed with exit code {done.returncode}; the end of {log}:\n  " + "\n  ".join(last))
+        told = f"{step}: `{' '.join(map(str, command))}` failed with exit code {done.returncode}; the end of {log}:"
+        raise Failed("\n  ".join((told, *last)))
     return done.stdout.decode(errors="replace")
 
 

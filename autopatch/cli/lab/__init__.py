@@ -1,1 +1,1 @@
-"""Real servers on this machine for the demo and the tests: each a child process, on loopback, on a free port, ended with its owner."""
+"""Real servers for the demo and the tests: each a child process, on loopback, on a free port, ended with its owner."""

@@ -15,17 +15,17 @@ class Alertmanager(Server):
 
     def __init__(
         self, folder: Path, port: int, *, webhook: str, token: str, config: Path | None = None, program: Path | None = None,
-        survive: bool = False,
     ) -> None:
         self.address = f"{LOOPBACK}:{port}"
         self.url = f"http://{self.address}"
         config = config or self._render(folder, webhook, token)
         command = [
             at_least(program or find("prometheus-alertmanager", "alertmanager"), OLDEST), f"--config.file={config}",
-            f"--storage.path={folder / 'data'}", f"--web.listen-address={self.address}", "--cluster.listen-address=", "--log.level=warn",
+            f"--storage.path={folder / 'data'}", f"--web.listen-address={self.address}", "--cluster.listen-address=",
+            "--log.level=warn",
         ]
         ready = answers_http(f"{self.url}/-/ready")
-        super().__init__("alertmanager", command, log=folder / "alertmanager.log", ready=ready, survive=survive)
+        super().__init__("alertmanager", command, log=folder / "alertmanager.log", ready=ready)
 
     @staticmethod
     def _render(folder: Path, webhook: str, token: str) -> Path:
@@ -37,9 +37,9 @@ class Alertmanager(Server):
 
 
 def start(
-    folder: Path, *, webhook: str, token: str, config: Path | None = None, program: Path | None = None, survive: bool = False
+    folder: Path, *, webhook: str, token: str, config: Path | None = None, program: Path | None = None
 ) -> Alertmanager:
     """A running server whose files are all in `folder`; `token` is sent as bearer token to `webhook`. Raises Unavailable."""
     return on_free_port(lambda: Alertmanager(
-        folder, free_port(), webhook=webhook, token=token, config=config, program=program, survive=survive
+        folder, free_port(), webhook=webhook, token=token, config=config, program=program
     ))

@@ -11,7 +11,7 @@ from autopatch.cli.lab.templates import render
 class Jaeger(Server):
     """`url` is its page and query API, `otlp` where spans are sent to (OTLP over HTTP)."""
 
-    def __init__(self, folder: Path, *, program: Path | None = None, survive: bool = False) -> None:
+    def __init__(self, folder: Path, *, program: Path | None = None) -> None:
         otlp, grpc, query, query_grpc, health = (free_port() for _ in range(5))
         config = render(
             "jaeger/jaeger.yml", folder / "jaeger.yml", DATA=str(folder / "data"), OTLP_HTTP=otlp, OTLP_GRPC=grpc, QUERY=query,
@@ -21,9 +21,9 @@ class Jaeger(Server):
         self.otlp = f"http://{LOOPBACK}:{otlp}"
         command = [program or find("jaeger", folders=(CACHE,)), "--config", config]
         ready = answers_http(f"http://{LOOPBACK}:{health}/status", says="StatusOK")
-        super().__init__("jaeger", command, log=folder / "jaeger.log", ready=ready, survive=survive)
+        super().__init__("jaeger", command, log=folder / "jaeger.log", ready=ready)
 
 
-def start(folder: Path, *, program: Path | None = None, survive: bool = False) -> Jaeger:
+def start(folder: Path, *, program: Path | None = None) -> Jaeger:
     """A running server whose files, traces included, are all in `folder`. Raises Unavailable."""
-    return on_free_port(lambda: Jaeger(folder, program=program, survive=survive))
+    return on_free_port(lambda: Jaeger(folder, program=program))

@@ -14,18 +14,19 @@ OLDEST = (2, 12, 0)
 class Nats(Server):
     """`url` is where to connect to. After `kill` or `stop`, `start` brings it back on the same port and data."""
 
-    def __init__(self, folder: Path, port: int, *, authorization: str = "", survive: bool = False) -> None:
-        config = render("nats/lab.conf.tmpl", folder / "nats.conf", port=port, store=str(folder / "data"), authorization=authorization)
+    def __init__(self, folder: Path, port: int, *, authorization: str = "") -> None:
+        data = str(folder / "data")
+        config = render("nats/lab.conf.tmpl", folder / "nats.conf", port=port, store=data, authorization=authorization)
         command = [at_least(find("nats-server"), OLDEST), "--config", config]
-        super().__init__("nats", command, log=folder / "nats.log", ready=greets(port, b'"jetstream":true'), survive=survive)
+        super().__init__("nats", command, log=folder / "nats.log", ready=greets(port, b'"jetstream":true'))
         self.folder = folder
         self.url = f"nats://{LOOPBACK}:{port}"
 
 
-def start(folder: Path, *, port: int = 0, authorization: str = "", survive: bool = False) -> Nats:
+def start(folder: Path, *, port: int = 0, authorization: str = "") -> Nats:
     """A running server whose files are all in `folder`.
 
     `authorization` is a piece of nats-server configuration, such as an `authorization { … }` block or an `include`.
     `port` 0 means a free one. Raises Unavailable.
     """
-    return on_free_port(lambda: Nats(folder, port or free_port(), authorization=authorization, survive=survive))
+    return on_free_port(lambda: Nats(folder, port or free_port(), authorization=authorization))

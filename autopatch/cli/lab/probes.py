@@ -19,6 +19,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_free(port: int) -> bool:
+    """Can somebody listen on this port of the loopback now?"""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
 def answers_http(url: str, says: str = "") -> Probe:
     """Ready when `url` answers 2xx and its body contains `says`."""
 

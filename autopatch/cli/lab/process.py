@@ -21,15 +21,14 @@ class PortTaken(Unavailable):
 
 
 class Server:
-    """A program that serves until it is stopped. Start it from the main thread: its life is tied to the thread that starts it.
+    """A program that serves until it is stopped; `log` gets its output.
 
-    `log` gets its output. With `survive` it outlives its owner (for `--keep`), else the kernel terminates it when the
-    owner dies in whatever way.
+    When the owner dies, in whatever way, the kernel terminates it: more exactly, when the thread that started it ends.
     """
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], *, log: Path, ready: Probe, cwd: Path | None = None,
-        env: Mapping[str, str] | None = None, deadline_s: float = 20, stop_within_s: float = 8, survive: bool = False,
+        self, name: str, command: Sequence[object], *, log: Path, ready: Probe, cwd: Path | None = None,
+        env: Mapping[str, str] | None = None, deadline_s: float = 20, stop_within_s: float = 8,
     ) -> None:
         self.name = name
         self.command = [str(part) for part in command]
@@ -39,7 +38,6 @@ class Server:
         self.env = env
         self.deadline_s = deadline_s
         self.stop_within_s = stop_within_s
-        self.survive = survive
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -122,7 +120,16 @@ class Server:
 
     def _tied(self) -> list[str]:
         setpriv = shutil.which("setpriv")
-        return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv and not self.survive else []
+        return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
+
+
+def wait_until(ready: Probe, deadline_s: float, name: str) -> None:
+    """Returns when the probe is content. Raises Unavailable with what it still lacks."""
+    deadline = time.monotonic() + deadline_s
+    while lacks := ready():
+        if time.monotonic() > deadline:
+            raise Unavailable(name, f"not ready after {deadline_s:.0f} s: {lacks}")
+        time.sleep(0.05)
 
 
 S = TypeVar("S", bound=Server)

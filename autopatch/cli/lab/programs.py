@@ -50,5 +50,6 @@ def at_least(program: Path, oldest: tuple[int, ...]) -> Path:
     found = version(program)
     if found < oldest:
         shown, wanted = (".".join(map(str, v)) or "unknown" for v in (found, oldest))
-        raise Unavailable(program.name, f"{program} is version {shown}, at least {wanted} is needed", tip=REMEDIES.get(program.name, ""))
+        tip = REMEDIES.get(program.name, "")
+        raise Unavailable(program.name, f"{program} is version {shown}, at least {wanted} is needed", tip=tip)
     return program

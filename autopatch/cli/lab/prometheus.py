@@ -17,7 +17,7 @@ class Prometheus(Server):
 
     def __init__(
         self, folder: Path, port: int, *, payments: str = NOWHERE, autopatch: str = NOWHERE, alertmanager: str = NOWHERE,
-        rules: Path = RULES, config: Path | None = None, program: Path | None = None, survive: bool = False,
+        rules: Path = RULES, config: Path | None = None, program: Path | None = None,
     ) -> None:
         config = config or render(
             "prometheus/prometheus.yml.tmpl", folder / "prometheus.yml", RULES=str(rules), PAYMENTS=payments, AUTOPATCH=autopatch,
@@ -28,19 +28,19 @@ class Prometheus(Server):
             at_least(program or find("prometheus"), OLDEST), f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address={LOOPBACK}:{port}", "--storage.tsdb.retention.time=2d", "--log.level=warn",
         ]
-        super().__init__("prometheus", command, log=folder / "prometheus.log", ready=answers_http(f"{self.url}/-/ready"), survive=survive)
+        super().__init__("prometheus", command, log=folder / "prometheus.log", ready=answers_http(f"{self.url}/-/ready"))
 
 
 def start(
     folder: Path, *, payments: str = NOWHERE, autopatch: str = NOWHERE, alertmanager: str = NOWHERE, rules: Path = RULES,
-    config: Path | None = None, program: Path | None = None, survive: bool = False,
+    config: Path | None = None, program: Path | None = None,
 ) -> Prometheus:
     """A running server whose files are all in `folder`. Raises Unavailable.
 
-    `payments`, `autopatch` and `alertmanager` are host:port; `rules` a folder of *.rules.yml; or `config` is a whole configuration
-    file of its own. `program` is another Prometheus than the one that is installed.
+    `payments`, `autopatch` and `alertmanager` are host:port; `rules` a folder of *.rules.yml; or `config` is a whole
+    configuration file of its own. `program` is another Prometheus than the one that is installed.
     """
     return on_free_port(lambda: Prometheus(
         folder, free_port(), payments=payments, autopatch=autopatch, alertmanager=alertmanager, rules=rules, config=config,
-        program=program, survive=survive,
+        program=program,
     ))

@@ -8,7 +8,7 @@ from autopatch.contract.errors import OperatorError
 
 
 def render(template: str, into: Path, **values: str | int) -> Path:
-    """infra/`template` with its placeholders filled in, written to `into`. Raises OperatorError for a file or value that is missing."""
+    """infra/`template` with its placeholders filled in, written to `into`. Raises OperatorError when one is missing."""
     source = ROOT / "infra" / template
     try:
         text = Template(source.read_text()).substitute(values)

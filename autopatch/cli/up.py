@@ -1,0 +1,162 @@
+"""`autopatch up`: all rooms, or some, in one process; with a local nats-server when no other is configured."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autopatch.chassis import logs, permissions
+from autopatch.chassis.main import Blueprint, Running, run_rooms
+from autopatch.chassis.settings import Common, load
+from autopatch.cli.client import DEFAULT_URL, keep, read_kept
+from autopatch.cli.lab import nats
+from autopatch.cli.lab.probes import free_port, is_free
+from autopatch.cli.output import Json, Output
+from autopatch.contract.catalogue import ROOMS
+from autopatch.contract.errors import OperatorError
+from services.gateway.adapters.http import tokens
+
+NATS_PORT = 4222
+GATEWAY_PORT = int(DEFAULT_URL.rpartition(":")[2])
+
+
+def up(
+    room: Annotated[list[str] | None, typer.Option(help="Only this room; may be repeated.")] = None,
+    log: Annotated[Path | None, typer.Option(help="File for the log; else stderr, on a terminal the state folder.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Runs until Ctrl-C or SIGTERM. Where the rooms are is printed, and kept in the state folder's rooms.json."""
+    common: Common = load(Common)
+    chosen = _known(room or list(ROOMS))
+    out = Output(as_json)
+    with _logging(common, log), _server(common, out) as reachable:
+        _admit(common, chosen)
+        asyncio.run(run_rooms(_blueprints(chosen), reachable, lambda running: _announce(out, reachable, running)))
+    out.note("stopped")
+
+
+def _known(rooms: list[str]) -> list[str]:
+    for name in rooms:
+        if name not in ROOMS:
+            raise OperatorError(f"--room {name}: there is no such room", tip=f"one of {', '.join(ROOMS)}")
+    return rooms
+
+
+@contextmanager
+def _logging(common: Common, path: Path | None) -> Iterator[None]:
+    if path is None and sys.stderr.isatty():
+        path = Path(common.state) / "up.log"
+    if path is None:
+        logs.set_up(common.log_level)
+        yield
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", buffering=1) as file:
+        with redirect_stderr(file):
+            logs.set_up(common.log_level)
+        yield
+
+
+@contextmanager
+def _server(common: Common, out: Output) -> Iterator[Common]:
+    """The settings with a NATS server in them: the configured one, else one of our own in the state folder."""
+    if "nats_url" in common.model_fields_set:
+        yield common
+        return
+    folder = Path(common.state).resolve() / "nats"
+    keys = Path(common.nkey_folder or folder / "keys")
+    users = permissions.server_config(permissions.make_keys(keys))
+    server = nats.start(folder, port=NATS_PORT if is_free(NATS_PORT) else 0, authorization=users)
+    out.note(f"started nats-server at {server.url}, its data in {folder}")
+    try:
+        yield common.model_copy(update={"nats_url": server.url, "nkey_folder": str(keys)})
+    finally:
+        server.stop()
+
+
+def _admit(common: Common, rooms: Sequence[str]) -> None:
+    """When nobody can enter the gateway yet, make an operator's token for whoever started it."""
+    if "gateway" not in rooms:
+        return
+    path = Path(_settings("gateway").tokens_file)
+    if path.exists():
+        return
+    token, entry = tokens.mint(os.environ.get("USER") or "operator", "admin", person=True)
+    tokens.write(path, [entry])
+    keep(Path(common.state) / "cli.json", DEFAULT_URL, token)
+
+
+def _settings(room: str) -> Any:
+    return load(_part(room, "settings").Settings)
+
+
+def _part(room: str, module: str) -> Any:
+    return import_module(f"services.{room}.{module}")
+
+
+def _blueprints(rooms: Sequence[str]) -> list[Blueprint]:
+    """Ports are chosen here where one room has to know another's."""
+    given: dict[str, dict[str, Any]] = {name: {} for name in rooms}
+    if "gateway" in rooms:
+        if "port" not in _settings("gateway").model_fields_set:
+            given["gateway"]["port"] = GATEWAY_PORT if is_free(GATEWAY_PORT) else free_port()
+        if "knowledge" in rooms and not _settings("gateway").knowledge_url:
+            knowledge = _settings("knowledge")
+            port = knowledge.port or free_port()
+            given["knowledge"]["port"] = port
+            given["gateway"]["knowledge_url"] = f"http://{knowledge.host}:{port}"
+    return [
+        Blueprint(name, _part(name, "settings").Settings, _part(name, "service").build, given[name]) for name in rooms
+    ]
+
+
+def _announce(out: Output, common: Common, running: list[Running]) -> None:
+    urls = {each.name: each.url for each in running}
+    state = Path(common.state)
+    _write(state / "rooms.json", {"pid": os.getpid(), "nats": common.nats_url, "rooms": urls})
+    if "gateway" in urls:
+        _remember(state / "cli.json", urls["gateway"])
+    if out.json:
+        out.data({"pid": os.getpid(), "nats": common.nats_url, "rooms": urls})
+        return
+    out.table(("ROOM", "URL (/healthz /readyz /metrics)"), list(urls.items()))
+    if "monitor" in urls:
+        out.head("Alertmanager, to send its alerts here")
+        out.say(SNIPPET.format(url=urls["monitor"]))
+    out.say("\nCtrl-C stops.")
+
+
+SNIPPET = """\
+receivers:
+  - name: autopatch
+    webhook_configs:
+      - url: {url}/v1/alerts/alertmanager
+        send_resolved: true
+        http_config:
+          authorization: {{type: Bearer, credentials_file: /path/to/the/webhook/token}}"""
+
+
+def _remember(path: Path, url: str) -> None:
+    """Later commands find this gateway with the token that was kept before."""
+    kept = read_kept(path)
+    if kept and kept.url != url:
+        keep(path, url, kept.token.get_secret_value())
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    draft.write_text(json.dumps(value, indent=2) + "\n")
+    draft.replace(path)
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        typer.run(up)
