@@ -118,8 +118,9 @@ class Load:
     async def _post(self, path: str, body: bytes) -> int:
         reader, writer = await self._connection()
         try:
-            head = f"POST {path} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-            writer.write(head.encode() + body)
+            kind = "Content-Type: application/json"
+            head = (f"POST {path} HTTP/1.1", f"Host: {self.host}", kind, f"Content-Length: {len(body)}")
+            writer.write("\r\n".join((*head, "", "")).encode() + body)
             answer = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
             length = next(line for line in answer.split("\r\n") if line.startswith("content-length:"))
             await reader.readexactly(int(length.split(":")[1]))

@@ -38,7 +38,8 @@ def free_port() -> int:
 
 async def start(options: argparse.Namespace, port: int) -> Process:
     """Starts service and database on ports of our own; returns when it is healthy."""
-    command = ["-B", "-m", "payments", "--config", str(options.config.resolve()), "--port", str(port), "--database-port", str(free_port())]
+    command = ["-B", "-m", "payments", "--config", str(options.config.resolve())]
+    command += ["--port", str(port), "--database-port", str(free_port())]
     command += ["--with-database", "--end-with-parent", "--query-ms", str(options.query_ms)]
     command += ["--release", options.release] if options.release else []
     service = await asyncio.create_subprocess_exec(sys.executable, *command, stdin=PIPE, stdout=PIPE, cwd=HERE)
@@ -125,7 +126,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, required=True, help="the configuration to try; its ports are not used")
     parser.add_argument("--release", help="default: the one that this image carries")
-    parser.add_argument("--rate", type=float, default=150, help="requests per second")
+    parser.add_argument("--rate", type=float, default=140, help="requests per second")
     parser.add_argument("--seconds", type=float, default=3.5, help="length of the measured load")
     parser.add_argument("--refund-share", type=float, default=0.2)
     parser.add_argument("--query-ms", type=int, default=90, help="how long a query takes")

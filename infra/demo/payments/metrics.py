@@ -22,6 +22,7 @@ class Metrics:
             registry=self.registry,
         )
         self.requests = Counter("payments_requests", "Answered requests.", ["route", "status"], registry=self.registry)
+        self.received = Counter("payments_requests_received", "Arrived requests.", ["route"], registry=self.registry)
         self.pool_size = Gauge("payments_pool_size", "Connections that the pool may use at once.", registry=self.registry)
         self.pool_in_use = Gauge("payments_pool_in_use", "Connections in use now.", registry=self.registry)
         self.pool_waiting = Gauge("payments_pool_waiting", "Requests that wait for a connection now.", registry=self.registry)
@@ -34,6 +35,7 @@ class Metrics:
             self.reloads.labels(outcome)
         for route in ROUTES:
             self.latency.labels(route)
+            self.received.labels(route)
             for status in STATUSES:
                 self.requests.labels(route, status)
 

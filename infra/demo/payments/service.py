@@ -68,7 +68,8 @@ class Service:
             changed = self._take_over(configuration.load(self.path))
         except ConfigError as error:
             self.metrics.reloads.labels("refused").inc()
-            log.error("configuration refused, the old one stays", extra={"fields": {"field": error.field, "reason": error.reason}})
+            fields = {"field": error.field, "reason": error.reason}
+            log.error("configuration refused, the old one stays", extra={"fields": fields})
             status = 409 if isinstance(error, NeedsRestart) else 422
             return Reply(status, {"error": error.reason, "field": error.field})
         self.metrics.reloads.labels("done").inc()
@@ -87,6 +88,7 @@ class Service:
     async def _timed(self, request: web.Request) -> web.Response:
         start = time.perf_counter()
         status = 500
+        self.metrics.received.labels(request.path).inc()
         try:
             status, body = await self._book(request)
             return web.json_response(body, status=status)

@@ -112,4 +112,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Running]]:
     yield begin
     for each in started:
         each.stop()
-        each.process.stdin.close()
+        if each.process.stdin:
+            each.process.stdin.close()
+
+
+@pytest.fixture
+def ports() -> Callable[[int], list[int]]:
+    """Gives ports that are free now."""
+    return free_ports
