@@ -3,22 +3,20 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, get_args
 from uuid import NAMESPACE_URL, uuid5
 
 import structlog
 
 from autopatch.chassis.telemetry import span
-from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Similar
 from autopatch.contract.requests import Found, RunbookPlan, Search
-from services.knowledge.documents import Document, read
+from services.knowledge.adapters.sources.documents import Document
 from services.knowledge.ports import COLLECTIONS, Collection, Embedder, Hit, Point, Store, Where
 
 log = structlog.get_logger("knowledge")
 
-SUFFIXES = (".md", ".markdown", ".txt")
 ANSWER_BYTES = 40_000
 EMBED_BATCH = 16
 OPTIMIZE_AFTER = 20_000  # chunks written: below, a full scan answers in milliseconds
@@ -93,8 +91,8 @@ class Library:
             hits = [hit for name in COLLECTIONS for hit in await self._hits(name, question, dense)]
             items = _fitting(sorted(hits, key=lambda hit: -hit.score)[: question.limit])
             current.set_attribute("gen_ai.operation.name", "retrieval")
-            current.set_attribute("knowledge.by", "words and meaning" if dense else "words")
-            current.set_attribute("knowledge.found", [f"{item.kind} {item.id}" for item in items])
+            current.set_attribute("retrieval.by", "words and meaning" if dense else "words")
+            current.set_attribute("retrieval.found", [f"{item.kind} {item.id}" for item in items])
         return Found(items=tuple(items))
 
     async def _hits(self, name: Collection, question: Search, dense: Any) -> list[Hit]:
@@ -173,12 +171,6 @@ class Library:
         return made[::-1]
 
 
-def read_folder(folder: Path) -> list[Document]:
-    """Its Markdown and text files, those of its folders too. Raises OperatorError for the first mistake."""
-    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-    return [read(str(path), _text(path)) for path in files]
-
-
 def point_id(*parts: object) -> str:
     """The same parts make the same UUID."""
     return str(uuid5(NAMESPACE_URL, "autopatch:" + "\0".join(map(str, parts))))
@@ -200,12 +192,3 @@ def _fitting(hits: Sequence[Hit]) -> list[Similar]:
             break
         items.append(item)
     return items
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise OperatorError(f"{path}: not UTF-8 text, at byte {error.start}") from error
-    except OSError as error:
-        raise OperatorError(f"{path}: {error.strerror}") from error

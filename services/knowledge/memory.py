@@ -66,9 +66,9 @@ class Memory:
             passed, withheld = agent.past_the_gates(known, question, self._trust_bar)
             books = agent.fitting(await self._library.runbooks(question.cause), question, self._services(question.target))
             current.set_attribute("gen_ai.operation.name", "retrieval")
-            current.set_attribute("knowledge.lessons", [_line(lesson) for lesson in passed[:MOST_LESSONS]])
-            current.set_attribute("knowledge.runbooks", [book.name for book in books[:MOST_RUNBOOKS]])
-            current.set_attribute("knowledge.withheld", withheld[:MOST_WITHHELD])
+            current.set_attribute("retrieval.lessons", [_line(lesson) for lesson in passed[:MOST_LESSONS]])
+            current.set_attribute("retrieval.runbooks", [book.name for book in books[:MOST_RUNBOOKS]])
+            current.set_attribute("retrieval.withheld", withheld[:MOST_WITHHELD])
         return Recalled(
             lessons=tuple(passed[:MOST_LESSONS]), runbooks=tuple(books[:MOST_RUNBOOKS]), withheld=tuple(withheld[:MOST_WITHHELD])
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import structlog
 
 from autopatch.contract.errors import OperatorError, Unavailable
-from services.knowledge.documents import Document
+from services.knowledge.adapters.sources.documents import Document
 from services.knowledge.library import Library
 
 log = structlog.get_logger("knowledge")

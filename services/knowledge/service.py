@@ -10,11 +10,12 @@ from autopatch.chassis.room import Room
 from autopatch.contract.catalogue import ENDINGS
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.requests import Found, Recall, Recalled, Search
-from services.knowledge.adapters.edge import EdgeStore
 from services.knowledge.adapters.embedder import embedder
 from services.knowledge.adapters.http import router
-from services.knowledge.adapters.server import ServerStore, by_url
-from services.knowledge.library import Library, read_folder
+from services.knowledge.adapters.sources.documents import read_folder
+from services.knowledge.adapters.stores.edge import EdgeStore
+from services.knowledge.adapters.stores.server import ServerStore, by_url
+from services.knowledge.library import Library
 from services.knowledge.memory import Memory
 from services.knowledge.opening import Opening
 from services.knowledge.ports import Embedder, Store

@@ -1,1 +1,1 @@
-"""Qdrant in the process or by URL, the embedder, HTTP."""
+"""The embedder and HTTP; `stores` holds the adapters of Qdrant, `sources` reads what people wrote."""

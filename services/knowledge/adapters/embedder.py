@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autopatch.contract.errors import OperatorError
-from services.knowledge.adapters.worker import Worker
+from services.knowledge.adapters.stores.worker import Worker
 from services.knowledge.ports import Vector
 
 BATCH = 16

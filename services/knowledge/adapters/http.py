@@ -7,7 +7,7 @@ from pydantic import Field
 
 from autopatch.contract.requests import Found, Lesson, Search
 from autopatch.contract.target import Strict
-from services.knowledge.documents import LARGEST, read
+from services.knowledge.adapters.sources.documents import LARGEST, read
 from services.knowledge.library import Library
 from services.knowledge.memory import Memory
 from services.knowledge.opening import Opening

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from qdrant_client import QdrantClient
 
-from services.knowledge.adapters.edge import EdgeStore
-from services.knowledge.adapters.server import ServerStore
+from services.knowledge.adapters.stores.edge import EdgeStore
+from services.knowledge.adapters.stores.server import ServerStore
 from services.knowledge.ports import Store
 
 

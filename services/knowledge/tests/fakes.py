@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from autopatch.chassis.room import Heard
 from autopatch.contract import events as ev
-from autopatch.contract.envelope import Envelope
 from autopatch.contract.actions import Action, Reload, SetConfig
+from autopatch.contract.envelope import Envelope
 from autopatch.contract.evidence import Cause, Evidence, ModelUse, Rehearsal, RehearsalRun, TargetState
 from autopatch.contract.lifecycle import Incident, Stored, fold
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck

@@ -3,7 +3,7 @@
 import pytest
 
 from autopatch.contract.errors import OperatorError
-from services.knowledge.documents import read
+from services.knowledge.adapters.sources.documents import read
 
 RUNBOOK = """---
 alert: PaymentLatencyHigh

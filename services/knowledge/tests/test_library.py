@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from autopatch.contract.requests import Search
-from services.knowledge.documents import read
-from services.knowledge.library import Library, read_folder
+from services.knowledge.adapters.sources.documents import read, read_folder
+from services.knowledge.library import Library
 from services.knowledge.ports import Point, Store, Where
 from services.knowledge.tests.fakes import Hashing
 

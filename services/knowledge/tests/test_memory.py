@@ -6,7 +6,7 @@ import pytest
 
 from autopatch.contract import events as ev
 from autopatch.contract.requests import Recall, Search
-from services.knowledge.documents import read
+from services.knowledge.adapters.sources.documents import read
 from services.knowledge.library import Library
 from services.knowledge.memory import Memory
 from services.knowledge.ports import Collection, Point, Store, Where

@@ -16,8 +16,8 @@ from autopatch.contract import events as ev
 from autopatch.contract.catalogue import ENDINGS, SERVES
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.requests import Recall, Search
-from services.knowledge.adapters.edge import EdgeStore
-from services.knowledge.adapters.server import ServerStore, by_url
+from services.knowledge.adapters.stores.edge import EdgeStore
+from services.knowledge.adapters.stores.server import ServerStore, by_url
 from services.knowledge.service import build
 from services.knowledge.settings import Settings
 from services.knowledge.tests.fakes import SIGNATURE, Clock, heard, until_applied

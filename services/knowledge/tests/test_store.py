@@ -12,8 +12,8 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 
 from autopatch.contract.errors import OperatorError, Unavailable
-from services.knowledge.adapters.edge import EdgeStore
-from services.knowledge.adapters.server import ServerStore, by_url
+from services.knowledge.adapters.stores.edge import EdgeStore
+from services.knowledge.adapters.stores.server import ServerStore, by_url
 from services.knowledge.ports import Point, Store, Where
 from services.knowledge.tests.fakes import Hashing
 
@@ -165,7 +165,7 @@ async def test_acknowledged_points_survive_kill_9(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import asyncio, sys, uuid
         from pathlib import Path
-        from services.knowledge.adapters.edge import EdgeStore
+        from services.knowledge.adapters.stores.edge import EdgeStore
         from services.knowledge.ports import Point
         async def main():
             store = EdgeStore(Path(sys.argv[1]))

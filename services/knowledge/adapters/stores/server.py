@@ -11,7 +11,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from autopatch.contract.errors import OperatorError, Unavailable
-from services.knowledge.adapters.worker import Worker
+from services.knowledge.adapters.stores.worker import Worker
 from services.knowledge.ports import COLLECTIONS, INDEXED, Collection, Hit, Point, Vector, Where
 
 R = TypeVar("R")

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
@@ -16,8 +17,9 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
 from autopatch.contract.requests import RunbookPlan
 from autopatch.contract.target import Strict
-from services.knowledge.sections import chunks, first_heading
+from services.knowledge.adapters.sources.sections import chunks, first_heading
 
+SUFFIXES = (".md", ".markdown", ".txt", ".rst")
 LARGEST = 1_000_000
 LARGEST_FRONT = 20_000
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
@@ -26,7 +28,7 @@ _KINDS = {kind.model_fields["kind"].default: kind for kind in get_args(get_args(
 
 
 class FrontMatter(Strict):
-    """What a runbook says about itself. `service` is the target's name, or the value of a label by which it claims alerts."""
+    """What a runbook says about itself. `service`: a target's name, or the value of a label by which it claims alerts, or `any`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -80,10 +82,17 @@ def read(source: str, text: str) -> Document:
     )
 
 
+def read_folder(folder: Path) -> list[Document]:
+    """Its Markdown and text files, those of its folders too. Raises OperatorError for the first mistake."""
+    files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    return [read(str(path), _text(path)) for path in files]
+
+
 def _runbook(source: str, title: str, head: FrontMatter) -> RunbookPlan:
     name = source.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return RunbookPlan(
-        name=name, title=title, causes=head.causes, alerts=head.alert, service=head.service, actions=head.actions, source=source
+        name=name, title=title, causes=head.causes, alerts=head.alert, service="" if head.service == "any" else head.service,
+        actions=head.actions, source=source
     )
 
 
@@ -151,3 +160,12 @@ def _line(node: Node, path: Sequence[str | int]) -> int:
                 break
             line, node = int(pair[0].start_mark.line), pair[1]
     return line + 2
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise OperatorError(f"{path}: not UTF-8 text, at byte {error.start}") from error
+    except OSError as error:
+        raise OperatorError(f"{path}: {error.strerror}") from error

@@ -15,7 +15,7 @@ from typing import IO, Any, TypeVar
 import qdrant_edge as qe
 
 from autopatch.contract.errors import OperatorError, Unavailable
-from services.knowledge.adapters.worker import Worker
+from services.knowledge.adapters.stores.worker import Worker
 from services.knowledge.ports import COLLECTIONS, INDEXED, Collection, Hit, Point, Vector, Where
 
 R = TypeVar("R")

@@ -1,0 +1,1 @@
+"""What people wrote, read and checked."""

@@ -1,0 +1,1 @@
+"""Qdrant, in this process or by URL."""
