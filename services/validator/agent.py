@@ -25,7 +25,8 @@ def color(check: Measurement, rules: Sequence[Measurement]) -> tuple[Color, str]
     for one in seen:
         if one.red_share is None:
             return "unknown", f"{one.signal} cannot be judged: {one.reason or one.status} ({one.query})"
-    return "green", f"{check.signal} is {check.last:.4g} {check.unit}".rstrip() + (" and its alert is not firing" if rules else "")
+    silent = " and its alert is not firing" if rules else ""
+    return "green", f"{check.signal} is {check.last:.4g} {check.unit}".rstrip() + silent
 
 
 def no_check(target: Target, alert: ev.Alert | None) -> ev.Escalated:

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from nats.js.kv import KeyValue
-
 from autopatch.chassis.prometheus import AlertRule, Result
 from autopatch.contract.target import Target
 
@@ -44,20 +42,6 @@ class Health(Protocol):
     async def probe(self, url: str) -> tuple[bool, str]:
         """Did it answer 2xx, and what it answered."""
         ...
-
-
-class Leases(Protocol):
-    """The bucket in which leases are."""
-
-    async def kv(self) -> KeyValue:
-        """Raises Unavailable."""
-        ...
-
-
-class WithLeases(Protocol):
-    """A chassis that has such a bucket."""
-
-    leases: Leases
 
 
 class Cores(Protocol):

@@ -71,7 +71,7 @@ def measured(name: str, signal: Signal, result: Result, window: Window, parts: i
         case Value(series=(series,)):
             return _of_series(blank, signal, series, window, parts)
         case Value(series=many):
-            reason = f"the query gives {len(many)} series where one number is needed; aggregate it, for example with sum() or max()"
+            reason = f"the query gives {len(many)} series where one number is needed; aggregate it, as with sum() or max()"
             return blank.model_copy(update={"status": "failed", "reason": reason})
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.llm import cores as llm
@@ -15,11 +15,12 @@ from autopatch.contract.evidence import Measurement
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.requests import Recheck, Rechecked
 from autopatch.contract.target import Signal, Target
-from services.validator import agent, measuring
+from services.validator import agent
 from services.validator.adapters.cores import FreeCores, LeasedCores
-from services.validator.adapters.health import HttpHealth
-from services.validator.adapters.sources import PrometheusSources
-from services.validator.ports import Cores, Health, Sources, WithLeases
+from services.validator.adapters.sources import measuring
+from services.validator.adapters.sources.health import HttpHealth
+from services.validator.adapters.sources.prometheus import PrometheusSources
+from services.validator.ports import Cores, Health, Sources
 from services.validator.ranks import Rule
 from services.validator.settings import Settings
 from services.validator.soak import Soak
@@ -54,7 +55,7 @@ def build(
 
 def _cores(settings: Settings, chassis: Chassis) -> Cores:
     async def of_this_machine() -> llm.Cores:
-        return llm.LeasedCores(llm.KvStore(await cast(WithLeases, chassis).leases.kv()))
+        return llm.LeasedCores(llm.KvStore(await cast(Any, chassis).leases.kv()))
 
     return LeasedCores(of_this_machine, chassis.clock) if settings.share_cores else FreeCores()
 

@@ -9,7 +9,8 @@ from autopatch.contract.evidence import Comparison, Measurement
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.plan import SuccessCheck
 from autopatch.contract.target import Signal, Target
-from services.validator import agent, alerts, measuring, ranks
+from services.validator import agent, alerts, ranks
+from services.validator.adapters.sources import measuring
 from services.validator.agent import Evidence
 from services.validator.ports import Health, Metrics
 from services.validator.ranks import Rule, Window
@@ -37,7 +38,7 @@ class Soak:
             raise Reject(f"incident {incident.id} was applied without having been reproduced, planned and claimed")
         signal = target.signals.get(reproduced.signal)
         if signal is None:
-            raise Reject(f"target {target.name} has no signal {reproduced.signal!r} any more; put it back and reopen the incident")
+            raise Reject(f"target {target.name} has no signal {reproduced.signal!r} any more; put it back and reopen")
         success = agent.success_of(planned.plan.success, target)
         window = agent.soak_window(applied.at, quiet_since, success, agent.extensions_of(incident), target.soak.step_s)
         return cls(

@@ -50,7 +50,8 @@ def target(**changes: Any) -> Target:
 
 
 ALERT = ev.Alert(
-    identity="a1", alertname="SlowAnswers", starts_at=T0, labels={"alertname": "SlowAnswers", "service": "shop", "severity": "page"}
+    identity="a1", alertname="SlowAnswers", starts_at=T0,
+    labels={"alertname": "SlowAnswers", "service": "shop", "severity": "page"},
 )
 PLAN = Plan(
     target="shop", summary="a larger pool", cause="pool_exhausted",
@@ -63,7 +64,9 @@ SEEN = (
 OPENED = ev.Opened(target="shop", title="slow", alert=ALERT)
 
 
-def up_to_applied(applying_s: float = 100, applied_s: float = 101, checks: tuple[Measurement, ...] = SEEN) -> list[tuple[float, ev.Event]]:
+def up_to_applied(
+    applying_s: float = 100, applied_s: float = 101, checks: tuple[Measurement, ...] = SEEN
+) -> list[tuple[float, ev.Event]]:
     """What leads to a soak, with the second at which each event came."""
     return [
         (1, OPENED), (2, ev.Reproduced(signal="latency", checks=checks)), (3, _diagnosed()),
@@ -139,7 +142,9 @@ class MemoryLog:
     async def load(self, incident_id: str) -> Incident:
         return self.incident if incident_id == self.incident.id else Incident(incident_id)
 
-    async def append(self, seen: Incident, events: Sequence[ev.Event], *, by: str, caused_by: str = "", key: str = "") -> Incident:
+    async def append(
+        self, seen: Incident, events: Sequence[ev.Event], *, by: str, caused_by: str = "", key: str = ""
+    ) -> Incident:
         while self.meanwhile:
             self.incident = apply(self.incident, stored(self.incident, self.meanwhile.pop(0), T0))
         if seen.last_sequence != self.incident.last_sequence:

@@ -25,7 +25,8 @@ def test_another_instance_that_fires_does_not_make_ours_red() -> None:
 
 
 def test_the_share_of_time_that_our_series_fired_is_measured() -> None:
-    found = fired(RULE, ALERT, Value(series=(series([0, 5, 10], service="shop"), series([10, 15], service="shop", pod="b"))), WINDOW, 6)
+    both = series([0, 5, 10], service="shop"), series([10, 15], service="shop", pod="b")
+    found = fired(RULE, ALERT, Value(series=both), WINDOW, 6)
     assert (found.red_share, found.last, found.blocks[0]) == (4 / 13, 0.0, 1.0)
 
 

@@ -21,12 +21,14 @@ SOAK = Window(after(400), after(695), 5)
 
 def result(window: Window, values: list[float]) -> Result:
     start = window.start.timestamp()
-    return Value(series=(Series(labels={}, times=tuple(start + i * window.step_s for i in range(len(values))), values=tuple(values)),))
+    times = tuple(start + i * window.step_s for i in range(len(values)))
+    return Value(series=(Series(labels={}, times=times, values=tuple(values)),))
 
 
 def compared(signal: Signal, before: list[float], later: list[float]) -> Comparison:
     return compare(
-        "x", signal, measured("x", signal, result(RED, before), RED, 6), measured("x", signal, result(SOAK, later), SOAK, 6), Rule()
+        "x", signal, measured("x", signal, result(RED, before), RED, 6), measured("x", signal, result(SOAK, later), SOAK, 6),
+        Rule(),
     )
 
 

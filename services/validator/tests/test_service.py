@@ -15,8 +15,8 @@ from autopatch.contract.requests import Recheck, Rechecked
 from services.validator.service import SOAK, build
 from services.validator.settings import Settings
 from services.validator.tests.given import (
-    ALERT, ERRORS, OPENED, P95, PLAN, RATE, RULE, SEEN, T0, Desk, Hands, MemoryLog, OneTarget, Probe, Quiet, Scripted, after, cured,
-    heard, incident, steady, target, up_to_applied, up_to_rehearsed,
+    ALERT, ERRORS, OPENED, P95, PLAN, RATE, RULE, SEEN, T0, Desk, Hands, MemoryLog, OneTarget, Probe, Quiet, Scripted, after,
+    cured, heard, incident, steady, target, up_to_applied, up_to_rehearsed,
 )
 
 
@@ -28,7 +28,8 @@ class Case:
         well: bool = True, quiet: Quiet | None = None, **changes: Any,
     ) -> None:
         self.prometheus = Scripted(
-            {P95: cured(102), RULE.query: lambda t: 1.0 if t < 105 else None, ERRORS: steady(2), RATE: steady(100)} | (curves or {}),
+            {P95: cured(102), RULE.query: lambda t: 1.0 if t < 105 else None, ERRORS: steady(2), RATE: steady(100)}
+            | (curves or {}),
             known=(RULE,) if rules else (),
         )
         self.desk = Desk(MemoryLog(incident(events)), OneTarget(target(**changes)), Hands(after(at)))
@@ -229,8 +230,10 @@ async def test_after_two_extensions_a_target_may_want_it_rolled_back() -> None:
 
 
 async def test_an_attempt_counts_its_own_extensions_only() -> None:
-    first = [*up_to_applied(), (172, ev.Inconclusive(reason="r")), (173, ev.NotRecovered(reason="r")), (174, ev.RollingBack(reason="r")),
-             (175, ev.RolledBack(results=()))]
+    first = [
+        *up_to_applied(), (172, ev.Inconclusive(reason="r")), (173, ev.NotRecovered(reason="r")),
+        (174, ev.RollingBack(reason="r")), (175, ev.RolledBack(results=())),
+    ]
     second = [(t + 200, e) for t, e in up_to_applied()[3:]]
     second[-1] = (301, ev.Applied(plan_hash=PLAN.hash, results=(), at=after(301)))
     case = Case([*first, *second], at=301)

@@ -1,0 +1,1 @@
+"""Gathers evidence about an incident and ranks what may have caused it."""

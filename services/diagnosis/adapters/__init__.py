@@ -1,0 +1,1 @@
+"""What the diagnosis reads: Prometheus, a git history, a health endpoint."""

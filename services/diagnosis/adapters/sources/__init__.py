@@ -1,0 +1,1 @@
+"""Where facts come from: metrics, logs, changes, knowledge, a health endpoint."""
