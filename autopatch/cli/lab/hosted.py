@@ -32,6 +32,7 @@ class Hosted:
         self._child: subprocess.Popen[str] | None = None
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
         self.folder = base
+        self.pids: dict[str, int] = {}
 
     def start(self, progress: Callable[[str, str, float], None], deadline_s: float = 180) -> Places:
         """Returns when all of it is ready. Raises Unavailable with what failed."""
@@ -52,6 +53,7 @@ class Hosted:
                 case {"step": what, "where": where, "seconds": seconds}:
                     progress(what, where, seconds)
                 case {"ready": places}:
+                    self.pids = places["pids"]
                     return Places(**places)
 
     def tell(self, command: str, within_s: float = 60) -> None:

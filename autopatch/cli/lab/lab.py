@@ -169,7 +169,10 @@ class Lab:
 
     def _sections(self) -> dict[str, dict[str, Any]]:
         return {
-            "monitor": {"port": self._ports["monitor"]},
+            "monitor": {
+                "port": self._ports["monitor"], "alertmanager_token": self._secret, "alertmanager_url": self.places.alertmanager,
+                "cool_down_s": 5, "max_a_day": 100,
+            },
             "gateway": {
                 "port": self._ports["gateway"], "tokens_file": str(self.folder / "tokens.yaml"),
                 "knowledge_url": f"http://{LOOPBACK}:{self._ports['knowledge']}",

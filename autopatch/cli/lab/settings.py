@@ -19,6 +19,7 @@ def environment(**more: str) -> dict[str, str]:
 def write(path: Path, common: dict[str, Any], rooms: dict[str, dict[str, Any]]) -> Path:
     """A file for AUTOPATCH_CONFIG: common settings at the top, a section for each room."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
     with path.open("w") as file:
         YAML(typ="safe").dump({**common, **rooms}, file)
     return path
