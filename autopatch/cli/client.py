@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -95,7 +95,9 @@ def keep(path: Path, url: str, token: str) -> None:
 
 def gateway(ctx: typer.Context) -> "Gateway":
     """The one that the root options, the environment or the kept file name. Raises OperatorError."""
-    return Gateway(*Session(**(ctx.obj or {})).connection())
+    made = Gateway(*Session(**(ctx.obj or {})).connection())
+    ctx.call_on_close(made.close)
+    return made
 
 
 class Gateway:
@@ -140,9 +142,12 @@ class Gateway:
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from error
 
-    def follow_on(self, after: int, incident_id: str, lost: Any, patience_s: float = 120) -> Iterator[tuple[Stored, str]]:
-        """The same over broken connections; `lost(reason)` is told. Gives up after `patience_s` without an answer."""
-        alive = time.monotonic()
+    def follow_on(self, after: int, incident_id: str, lost: Callable[[str], None], patience_s: float = 120) -> Iterator[tuple[Stored, str]]:
+        """The same over broken connections; `lost(reason)` is told. Gives up after `patience_s` without one that works.
+
+        Raises at once when the first connection cannot be made.
+        """
+        alive = -patience_s
         while True:
             try:
                 for stored, text in self.follow(after, incident_id):
@@ -155,6 +160,10 @@ class Gateway:
                     raise
                 lost(str(error))
             time.sleep(1)
+
+    def close(self) -> None:
+        """Its connections."""
+        self._client.close()
 
     def _unreachable(self, error: httpx2.HTTPError) -> Unavailable:
         reason = f"no answer at {self.url} ({type(error).__name__})"

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from autopatch.cli import render
 from autopatch.cli.client import Gateway, gateway
+from autopatch.cli.errors import GatewayRefused
 from autopatch.cli.output import Json, Output, coloured, group
 from autopatch.contract.lifecycle import Incident, State, Stored, apply
 from services.gateway.views import Page, Row, View
@@ -107,9 +108,9 @@ def rows_of(door: Gateway, limit: int, **params: object) -> list[Row]:
 
 
 def resolve(door: Gateway, beginning: str) -> str:
-    """The full id of the only incident that begins so; what is unknown is left for the gateway to refuse."""
-    if len(beginning) < 3 or not all(c.isalnum() or c in "-_" for c in beginning):
-        return beginning or "-"
+    """The full id of the only incident that begins so; else what was given, for the gateway to refuse. Raises GatewayRefused."""
+    if not beginning or not all(c.isascii() and (c.isalnum() or c in "-_") for c in beginning):
+        raise GatewayRefused("there is no such incident", tip="`autopatch incidents list` shows those there are")
     found = [row.id for row in rows_of(door, 500) if row.id.startswith(beginning)]
     return found[0] if len(found) == 1 and beginning not in found else beginning
 

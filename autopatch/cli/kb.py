@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.progress import track
@@ -14,7 +15,7 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.requests import Found
 
 kb = group("Search the knowledge base, add documents to it.")
-Kind = Literal["lesson", "incident", "runbook", "document", "code"]
+Kind = StrEnum("Kind", ["lesson", "incident", "runbook", "document", "code"])
 TYPES = (".md", ".markdown", ".txt", ".rst")
 LARGEST = 48 * 1024
 
@@ -29,7 +30,7 @@ def search_command(
     """By meaning and by words, best first."""
     out, door = Output(as_json), gateway(ctx)
     with out.busy("searching"):
-        found = door.get("/knowledge/search", Found, {"q": text, "target": target, "kind": kind, "limit": limit})
+        found = door.get("/knowledge/search", Found, {"q": text, "target": target, "kind": [str(k) for k in kind or ()], "limit": limit})
     if as_json:
         out.data([item.model_dump(mode="json") for item in found.items])
     elif not found.items:

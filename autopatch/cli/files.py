@@ -1,0 +1,80 @@
+"""`autopatch policy`, `bus`, `settings`: what is written in files, without any server."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.chassis.settings import Common, template
+from autopatch.cli.output import Json, Output, group
+from autopatch.contract.catalogue import ROOMS
+from autopatch.contract.document import bus_markdown
+
+policy = group("Check a policy file.")
+bus = group("Print the catalogue of the bus.")
+
+
+@policy.command("check")
+def policy_check(file: Annotated[Path, typer.Argument(metavar="FILE")], as_json: Json = False) -> None:
+    """Read a policy as the executor does; a mistake is named by line and field."""
+    from services.executor.policy import read_policy
+
+    out = Output(as_json)
+    found = read_policy(file)
+    if as_json:
+        out.data({"ok": True, "file": str(file), "rules": [rule.name for rule in found.rules]})
+    else:
+        out.say(f"ok: {len(found.rules)} rules: {', '.join(rule.name for rule in found.rules)}")
+
+
+@policy.callback()
+def _policy() -> None:
+    """Check a policy file."""
+
+
+@bus.callback()
+def _bus() -> None:
+    """Print the catalogue of the bus."""
+
+
+@bus.command("docs")
+def bus_docs(as_json: Json = False) -> None:
+    """The generated page: every event and request, who says and hears them, the lifecycle."""
+    out = Output(as_json)
+    if as_json:
+        out.data({"markdown": bus_markdown()})
+    else:
+        out.out.out(bus_markdown(), end="", highlight=False)
+
+
+def settings(
+    room: Annotated[str, typer.Option(help="Only this room's, `common` or `llm`.")] = "", as_json: Json = False,
+) -> None:
+    """A template for AUTOPATCH_CONFIG: every setting, its default, its meaning, its variable."""
+    out, classes = Output(as_json), all_settings()
+    if room and room not in classes:
+        raise typer.BadParameter(f"known are: {', '.join(classes)}", param_hint="--room")
+    chosen = {name: cls for name, cls in classes.items() if room in ("", name)}
+    if as_json:
+        out.data({name: _described(cls) for name, cls in chosen.items()})
+    else:
+        out.out.out(template(*chosen.values()), end="", highlight=False)
+
+
+def all_settings() -> dict[str, Any]:
+    """Settings classes by the name of their section."""
+    rooms = {room: import_module(f"services.{room}.settings").Settings for room in ROOMS}
+    return {"common": Common, "llm": LlmSettings, **rooms}
+
+
+def _described(cls: Any) -> dict[str, dict[str, str]]:
+    prefix = str(cls.model_config.get("env_prefix", ""))
+    return {
+        name: {
+            "variable": f"{prefix}{name.upper()}", "default": str(field.get_default(call_default_factory=True)),
+            "meaning": field.description or "",
+        }
+        for name, field in cls.model_fields.items()
+    }

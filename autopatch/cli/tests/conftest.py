@@ -1,0 +1,52 @@
+"""The command line as a person uses it, against a gateway on a real port."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner, Result
+
+from autopatch.cli.main import app
+from services.gateway.tests.fakes import FakeChassis
+from services.gateway.tests.serving import Served, served
+from services.gateway.tests.story import target
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing of this machine's own settings; what the gateway logs in this process stays out of the output."""
+    for name in ("AUTOPATCH_URL", "AUTOPATCH_TOKEN", "AUTOPATCH_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AUTOPATCH_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+    with capture_logs():
+        yield
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path, FakeChassis(target())) as found:
+        yield found
+
+
+@pytest.fixture
+def run(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """run("ann", "incidents", "list") with that person's token."""
+
+    def call(name: str, *arguments: str, **more: Any) -> Result:
+        monkeypatch.setenv("AUTOPATCH_URL", gateway.url)
+        monkeypatch.setenv("AUTOPATCH_TOKEN", gateway.tokens.get(name, ""))
+        return CliRunner().invoke(app, list(arguments), **more)
+
+    return call
+
+
+def only_json(result: Result) -> Any:
+    """What is on stdout, which must be JSON and nothing else."""
+    return json.loads(result.stdout)
