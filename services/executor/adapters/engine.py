@@ -28,6 +28,15 @@ class Engine:
         """Raises Unavailable when the engine cannot be reached; the engine's own refusals (docker.errors.APIError) pass through."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._done, work, timeout_s or self._timeout_s)
 
+    async def surely(self, work: Callable[[DockerClient], T]) -> T:
+        """The same, but a cancellation waits until the work has ended, so that what it made is there to be removed."""
+        doing = asyncio.ensure_future(self.do(work))
+        try:
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            await asyncio.wait([doing])
+            raise
+
     def _done(self, work: Callable[[DockerClient], T], timeout_s: float) -> T:
         try:
             with closing(docker.DockerClient(base_url=self.host, version="auto", timeout=int(timeout_s) or 1)) as client:

@@ -1,0 +1,1 @@
+"""A sealed container per run, and the rehearsal of a plan in it."""

@@ -1,0 +1,154 @@
+"""One command in one sealed container: made, watched, killed when it is too slow or no longer wanted, and removed."""
+
+import asyncio
+import threading
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import requests
+from docker import DockerClient
+from docker.errors import APIError, ImageNotFound, NotFound
+
+from autopatch.contract.errors import Unavailable
+from services.executor.adapters.engine import Engine
+from services.executor.adapters.sandbox.limits import WORK, Limits, archive, container_options, volume_options
+from services.executor.adapters.sandbox.output import Capped
+from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself
+from services.executor.ports import Job, Outcome
+
+_GRACE_S = 15
+"""Beyond a command's own limit, the outer watchdog allows this for start and end of its container."""
+
+
+@dataclass
+class _Run:
+    """What one run has on the engine."""
+
+    name: str
+    runtime: str
+    stdout: Capped
+    stderr: Capped
+    attached: threading.Event = field(default_factory=threading.Event)
+
+
+class DockerSandbox:
+    """At most `slots` runs at a time. Uses gVisor (runsc) where the engine has it, unless another runtime is asked for."""
+
+    def __init__(self, engine: Engine, *, limits: Limits | None = None, slots: int = 2, runtime: str = "") -> None:
+        self._engine = engine
+        self._limits = limits or Limits()
+        self._slots = asyncio.Semaphore(slots)
+        self._wanted = runtime
+
+    async def run(self, job: Job) -> Outcome:
+        """Raises Unavailable without engine or image. When cancelled, the container is killed before the cancellation goes on."""
+        async with self._slots:
+            runtime = self._wanted or await self._engine.do(_best_runtime)
+            run = _Run(f"autopatch-run-{uuid.uuid4().hex[:12]}", runtime, Capped(self._limits.output), Capped(self._limits.output))
+            try:
+                await self._create(run, job)
+                return await self._watched(run, job)
+            finally:
+                await asyncio.shield(asyncio.ensure_future(self._gone(run)))
+
+    async def _create(self, run: _Run, job: Job) -> None:
+        labels = {RUN: run.name, OWNER: myself(), EXPIRES: str(int(time.time() + job.timeout_s + 2 * _GRACE_S))}
+        options = container_options(self._limits, run.name, run.runtime, job.command, job.timeout_s)
+
+        def create(client: DockerClient) -> None:
+            client.images.get(job.image)
+            client.volumes.create(run.name, driver="local", driver_opts=volume_options(self._limits), labels=labels)
+            client.containers.create(job.image, name=run.name, labels=labels, **options)
+
+        try:
+            await self._engine.surely(create)
+        except ImageNotFound:
+            raise Unavailable("docker", f"image {job.image} is not on the engine", tip="infra/images/build.sh makes the images") from None
+        except APIError as error:
+            raise Unavailable("docker", f"the sandbox could not be made: {error.explanation or error}") from error
+
+    async def _watched(self, run: _Run, job: Job) -> Outcome:
+        """Runs until the command ends; the outer watchdog kills what the inner limit did not end."""
+        reading = asyncio.ensure_future(self._engine.do(lambda client: _read(client, run), timeout_s=job.timeout_s + 4 * _GRACE_S))
+        begun = time.monotonic()
+        late = False
+        try:
+            await self._engine.surely(lambda client: _begin(client, run, job))
+            begun = time.monotonic()
+            async with asyncio.timeout(job.timeout_s + _GRACE_S):
+                state = await self._engine.do(lambda client: _end(client, run), timeout_s=job.timeout_s + 2 * _GRACE_S)
+        except TimeoutError:
+            late = True
+            await self._kill(run)
+            state = await self._engine.do(lambda client: _end(client, run))
+        except APIError as error:
+            raise Unavailable("docker", f"the sandbox could not be run: {error.explanation or error}") from error
+        finally:
+            if not reading.done():
+                await asyncio.shield(asyncio.ensure_future(self._stop_reading(run, reading)))
+        seconds = time.monotonic() - begun
+        code, why = _verdict(state, seconds, job.timeout_s, late)
+        return Outcome(code, run.stdout.text(), run.stderr.text(), seconds, run.runtime, why)
+
+    async def _stop_reading(self, run: _Run, reading: "asyncio.Future[None]") -> None:
+        """The stream ends when the container does; one that is still running is not wanted any more."""
+        done, _ = await asyncio.wait([reading], timeout=0.2)
+        if not done:
+            await self._kill(run)
+            await asyncio.wait([reading], timeout=5)
+
+    async def _kill(self, run: _Run) -> None:
+        with suppress(APIError):
+            await self._engine.do(lambda client: client.api.kill(run.name))
+
+    async def _gone(self, run: _Run) -> None:
+        await self._engine.do(lambda client: remove(client, run.name))
+
+
+def remove(client: DockerClient, name: str) -> None:
+    """Container and volume of a run, whatever their state."""
+    with suppress(NotFound):
+        client.api.remove_container(name, force=True)
+    with suppress(NotFound):
+        client.api.remove_volume(name, force=True)
+
+
+def _best_runtime(client: DockerClient) -> str:
+    return "runsc" if "runsc" in (client.info().get("Runtimes") or {}) else "runc"
+
+
+def _begin(client: DockerClient, run: _Run, job: Job) -> None:
+    if not run.attached.wait(_GRACE_S):
+        raise Unavailable("docker", "the sandbox's output cannot be read")
+    client.api.start(run.name)
+    client.api.put_archive(run.name, WORK, archive(job.files))
+
+
+def _end(client: DockerClient, run: _Run) -> dict[str, Any]:
+    with suppress(requests.ReadTimeout):
+        client.api.wait(run.name)
+    state: dict[str, Any] = client.api.inspect_container(run.name)["State"]
+    return state
+
+
+def _read(client: DockerClient, run: _Run) -> None:
+    """Attached before the start, so that nothing is missed; reads to the end, however much it is."""
+    stream = client.api.attach(run.name, stream=True, demux=True, stdout=True, stderr=True)
+    run.attached.set()
+    for out, err in stream:
+        run.stdout.add(out or b"")
+        run.stderr.add(err or b"")
+
+
+def _verdict(state: dict[str, Any], seconds: float, timeout_s: float, late: bool) -> tuple[int | None, str]:
+    code = int(state.get("ExitCode", -1))
+    if state.get("OOMKilled"):
+        return None, "it took more memory than it may"
+    if late or (code in (124, 137) and seconds >= timeout_s - 0.5):
+        return None, f"it took longer than {timeout_s:g} s"
+    if state.get("Error"):
+        return None, f"it could not be started: {state['Error']}"
+    return code, ""

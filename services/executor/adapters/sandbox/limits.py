@@ -1,0 +1,97 @@
+"""What a run may not do. Each entry stops an attack that docs/decisions names; none is optional."""
+
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from docker.types import LogConfig, Ulimit
+
+NOBODY = 65534
+WORK = "/work"
+MIB = 1024 * 1024
+GO = ".autopatch-go"
+_STARTER = f"until [ -e {WORK}/{GO} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; exec timeout -k 1 \"$0\" \"$@\""
+"""Files can be put into a sized volume only while a container runs, so the command waits for the last of them."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes in bytes. Under runsc the process limit counts the sandbox's own threads, so it is wider there and bounded inside."""
+
+    memory: int = 256 * MIB
+    processes: int = 128
+    cpus: float = 1.0
+    work: int = 64 * MIB
+    scratch: int = 64 * MIB
+    file: int = 64 * MIB
+    inodes: int = 4096
+    output: int = 16 * 1024
+
+
+def volume_options(limits: Limits) -> dict[str, str]:
+    """A volume in memory, owned by nobody."""
+    options = f"size={limits.work},uid={NOBODY},gid={NOBODY},mode=0700,nosuid,nodev,nr_inodes={limits.inodes}"
+    return {"type": "tmpfs", "device": "tmpfs", "o": options}
+
+
+def container_options(limits: Limits, volume: str, runtime: str, command: tuple[str, ...], timeout_s: float) -> dict[str, Any]:
+    """Arguments for docker's `create`, without image, name and labels."""
+    inside = runtime == "runsc"
+    return {
+        "entrypoint": ["sh", "-c", _STARTER, f"{timeout_s:g}"],
+        "command": list(command),
+        "runtime": runtime,
+        "user": f"{NOBODY}:{NOBODY}",
+        "working_dir": WORK,
+        "environment": {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+        "network_mode": "none",
+        "ipc_mode": "private",
+        "init": True,
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges", f"seccomp={files(__package__).joinpath('seccomp.json').read_text()}"],
+        "mem_limit": limits.memory,
+        "memswap_limit": limits.memory,
+        "pids_limit": 1024 if inside else limits.processes,
+        "nano_cpus": int(limits.cpus * 1e9),
+        "cpu_shares": 512,
+        "shm_size": 8 * MIB,
+        "tmpfs": {"/tmp": f"rw,nosuid,nodev,size={limits.scratch},nr_inodes={limits.inodes}"},
+        "volumes": [f"{volume}:{WORK}"],
+        "ulimits": _ulimits(limits, inside),
+        "log_config": LogConfig(type="none"),
+        "hostname": "sandbox",
+        "stdin_open": False,
+        "tty": False,
+        "detach": True,
+    }
+
+
+def _ulimits(limits: Limits, inside: bool) -> list[Ulimit]:
+    bounds = {"nofile": 256, "core": 0, "fsize": limits.file, **({"nproc": limits.processes} if inside else {})}
+    return [Ulimit(name=name, soft=bound, hard=bound) for name, bound in bounds.items()]
+
+
+def archive(contents: Mapping[str, bytes]) -> bytes:
+    """Files owned by nobody, and last of all the one that the command waits for."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        folders: set[str] = set()
+        for path, data in [*contents.items(), (GO, b"")]:
+            parts = path.split("/")
+            for depth in range(1, len(parts)):
+                folder = "/".join(parts[:depth])
+                if folder not in folders:
+                    folders.add(folder)
+                    tar.addfile(_entry(folder, 0, tarfile.DIRTYPE))
+            tar.addfile(_entry(path, len(data), tarfile.REGTYPE), io.BytesIO(data))
+    return made.getvalue()
+
+
+def _entry(name: str, size: int, kind: bytes) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.type, entry.uid, entry.gid, entry.mode = size, kind, NOBODY, NOBODY, 0o755 if kind == tarfile.DIRTYPE else 0o644
+    return entry
