@@ -25,7 +25,7 @@ class Alertmanager(Server):
             "--log.level=warn",
         ]
         ready = answers_http(f"{self.url}/-/ready")
-        super().__init__("alertmanager", command, log=folder / "alertmanager.log", ready=ready)
+        super().__init__("alertmanager", command, log=folder / "alertmanager.log", ready=ready, ports=[port])
 
     @staticmethod
     def _render(folder: Path, webhook: str, token: str) -> Path:

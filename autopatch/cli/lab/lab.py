@@ -147,7 +147,7 @@ class Lab:
         command = [sys.executable, "-m", "autopatch.cli.up", "--json"]
         rooms = Server(
             "rooms", command, log=self.folder / "rooms.log", ready=answers_http(f"{url}/readyz"), env=env, cwd=ROOT,
-            deadline_s=90, stop_within_s=15,
+            deadline_s=90, stop_within_s=15, ports=[*self._ports.values()],
         )
         await self._server("rooms", lambda: _started(rooms))
         self.places.gateway, self.places.token = url, token

@@ -18,7 +18,7 @@ class Nats(Server):
         data = str(folder / "data")
         config = render("nats/lab.conf.tmpl", folder / "nats.conf", port=port, store=data, authorization=authorization)
         command = [at_least(find("nats-server"), OLDEST), "--config", config]
-        super().__init__("nats", command, log=folder / "nats.log", ready=greets(port, b'"jetstream":true'))
+        super().__init__("nats", command, log=folder / "nats.log", ready=greets(port, b'"jetstream":true'), ports=[port])
         self.folder = folder
         self.url = f"nats://{LOOPBACK}:{port}"
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from autopatch.cli.lab.probes import Probe
+from autopatch.cli.lab.probes import Probe, is_free
 from autopatch.contract.errors import Unavailable
 
 PORT_TAKEN = ("address already in use", "bind: ", "cannot assign requested address")
@@ -27,13 +27,14 @@ class Server:
     """
 
     def __init__(
-        self, name: str, command: Sequence[object], *, log: Path, ready: Probe, cwd: Path | None = None,
-        env: Mapping[str, str] | None = None, deadline_s: float = 20, stop_within_s: float = 8,
+        self, name: str, command: Sequence[object], *, log: Path, ready: Probe, ports: Sequence[int] = (),
+        cwd: Path | None = None, env: Mapping[str, str] | None = None, deadline_s: float = 20, stop_within_s: float = 8,
     ) -> None:
         self.name = name
         self.command = [str(part) for part in command]
         self.log = log
         self.ready = ready
+        self.ports = ports
         self.cwd = cwd
         self.env = env
         self.deadline_s = deadline_s
@@ -46,7 +47,12 @@ class Server:
         return self._child.pid if self._child and self._child.poll() is None else 0
 
     def spawn(self) -> None:
-        """Start it without waiting. Raises Unavailable when the program cannot be run."""
+        """Start it without waiting. Raises PortTaken, Unavailable when the program cannot be run.
+
+        The ports are looked at first: else whoever holds one of them could be taken for the server.
+        """
+        if taken := [port for port in self.ports if not is_free(port)]:
+            raise PortTaken(self.name, f"port {taken[0]}: address already in use")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             try:

@@ -28,7 +28,8 @@ class Prometheus(Server):
             at_least(program or find("prometheus"), OLDEST), f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address={LOOPBACK}:{port}", "--storage.tsdb.retention.time=2d", "--log.level=warn",
         ]
-        super().__init__("prometheus", command, log=folder / "prometheus.log", ready=answers_http(f"{self.url}/-/ready"))
+        ready = answers_http(f"{self.url}/-/ready")
+        super().__init__("prometheus", command, log=folder / "prometheus.log", ready=ready, ports=[port])
 
 
 def start(
