@@ -87,7 +87,9 @@ class Alertmanager:
         body = bytearray()
         try:
             async with asyncio.timeout(self._timeout_s):
-                async with self._client.stream("GET", self._base + path, headers=self._headers, timeout=self._timeout_s) as response:
+                async with self._client.stream(
+                    "GET", self._base + path, headers=self._headers, timeout=self._timeout_s
+                ) as response:
                     async for chunk in response.aiter_bytes():
                         body += chunk
                         if len(body) > MAX_BYTES:

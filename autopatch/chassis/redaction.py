@@ -23,11 +23,11 @@ _DEPTH = 2
 
 
 class Redactor:
-    """Takes out what looks like a secret, and `literals`: values known to be secret, wherever and however encoded they show up."""
+    """Takes out what looks like a secret, and `literals`: values known to be secret, wherever and however encoded."""
 
     def __init__(self, literals: Iterable[str] = (), *, key: bytes = b"") -> None:
         """`key` keys the digests of placeholders; by default one of this object's own, so digests differ between processes."""
-        self._key = (key or secrets.token_bytes(16))[:64]
+        self._key = (key or secrets.token_bytes(16))[:32]
         self._literals = frozenset(text for text in literals if len(text) >= 4 and not PLACEHOLDER.search(text))
         self._known = _compile(self._literals)
 
@@ -121,7 +121,8 @@ class Redactor:
         return made
 
     def _placeholder(self, kind: str, secret: str) -> str:
-        return f"[redacted:{kind}:{hashlib.blake2s(secret.encode('utf-8', 'replace'), key=self._key[:32], digest_size=2).hexdigest()}]"
+        short = hashlib.blake2s(secret.encode("utf-8", "replace"), key=self._key, digest_size=2).hexdigest()
+        return f"[redacted:{kind}:{short}]"
 
 
 def _tokens(text: str) -> Iterator[Found]:
@@ -184,7 +185,7 @@ def _text_of(candidate: str) -> str:
 
 
 def _compile(literals: frozenset[str]) -> re.Pattern[str] | None:
-    """One expression for all literals: as they are, percent-encoded, hexadecimal, and inside base64 at each of three alignments."""
+    """One expression for all literals: as they are, percent-encoded, hexadecimal, and in base64 at each of three alignments."""
     forms: set[str] = set()
     for text in literals:
         if len(text) < 8:

@@ -25,7 +25,8 @@ _PAIR = re.compile(r"[\s,;&][\"']?[\w.-]{1,64}[\"']?\s{0,8}[=:]")
 _COMMENT = re.compile(r"[ \t]#")
 _BEGINS = re.compile(r"[ \t\"'-]*(?:(?:export|set|ENV)[ \t]+)?[\"']?\Z")
 _PUBLIC = re.compile(
-    r"(?i:true|false|none|null|nil|undefined|str|string|bytes|int|bool|secretstr|required|optional|yes|no|return|raise|continue|break|and|or|not|\*+|x{3,}|\.+|-+|[|>][+-]?)\Z"
+    r"(?i:true|false|none|null|nil|undefined|str|string|bytes|int|bool|secretstr|required|optional|yes|no"
+    r"|return|raise|continue|break|and|or|not|\*+|x{3,}|\.+|-+|[|>][+-]?)\Z"
     r"|\$\{|\$\(|\$[A-Z_]+\Z|\{\{|%\(|<[\w -]+>?\Z"
     r"|(?:self|cls|this|config|cfg|settings|args|kwargs|request|req|os|env|process|ctx|options|opts|params|user|data)[.\[]"
     r"|[A-Za-z_][\w.]*\(|(?:Optional|Annotated|Union|list|dict|tuple)\["
@@ -54,7 +55,7 @@ def secret_name(name: str) -> str:
 
 
 def secrets_in(value: Any) -> frozenset[str]:
-    """The texts that stand under secret-looking names in a configuration (text of a file, or its parsed values): literals for a Redactor."""
+    """What stands under secret-looking names in a configuration (its text or its parsed values): literals for a Redactor."""
     if isinstance(value, str):
         return frozenset(value[f.start : f.end] for f in named(value, value.lower()) if f.end - f.start >= 4)
     return frozenset(_leaves(value, ""))
@@ -130,7 +131,7 @@ def _literal(text: str, at: int) -> tuple[int, int] | None:
 
 
 def _bare(text: str, start: int, end: int, at: int) -> tuple[int, int] | None:
-    """A value without quotes: the rest of its line when its name begins the line and no other pair follows, else up to the next space."""
+    """A value without quotes: up to the next space, or its line's rest when its name begins the line and no pair follows."""
     if text[at : at + 1] in ("{", "\n", "\r", ""):
         return None
     _, newline, before = text[max(0, start - 80) : start].rpartition("\n")

@@ -11,7 +11,7 @@ _BREAK = r"\\?\r?\n[ \t]*"
 
 @dataclass(frozen=True)
 class Row:
-    """`pattern` must match `back` characters before one of `gates` (small letters). Its group is the secret, else all that it matches."""
+    """`pattern` must match `back` characters before one of `gates` (small letters). Its group is the secret, else all of it."""
 
     kind: str
     gates: tuple[str, ...]
@@ -29,13 +29,16 @@ def _token(body: str, least: int) -> re.Pattern[str]:
 
 
 _TOKENS: tuple[tuple[str, str, str, int], ...] = (
-    ("aws", "AKIA", "[A-Z0-9]", 16), ("aws", "ASIA", "[A-Z0-9]", 16), ("aws", "ABIA", "[A-Z0-9]", 16), ("aws", "ACCA", "[A-Z0-9]", 16),
-    ("gcp", "AIza", _URLSAFE, 35), ("gcp", "ya29.", _URLSAFE, 20), ("gcp", "GOCSPX-", _URLSAFE, 24), ("gcp", "1//0", _URLSAFE, 30),
+    ("aws", "AKIA", "[A-Z0-9]", 16), ("aws", "ASIA", "[A-Z0-9]", 16), ("aws", "ABIA", "[A-Z0-9]", 16),
+    ("aws", "ACCA", "[A-Z0-9]", 16),
+    ("gcp", "AIza", _URLSAFE, 35), ("gcp", "ya29.", _URLSAFE, 20), ("gcp", "GOCSPX-", _URLSAFE, 24),
+    ("gcp", "1//0", _URLSAFE, 30),
     ("github", "ghp_", _WORD, 30), ("github", "gho_", _WORD, 30), ("github", "ghu_", _WORD, 30), ("github", "ghs_", _WORD, 30),
     ("github", "ghr_", _WORD, 30), ("github", "github_pat_", r"\w", 22),
     ("gitlab", "glpat-", r"[\w.-]", 20), ("gitlab", "gldt-", r"[\w.-]", 20), ("gitlab", "glrt-", r"[\w.-]", 20),
     ("gitlab", "glcbt-", r"[\w.-]", 20), ("gitlab", "glptt-", r"[\w.-]", 20), ("gitlab", "glsoat-", r"[\w.-]", 20),
-    ("slack", "xoxb-", _URLSAFE, 20), ("slack", "xoxp-", _URLSAFE, 20), ("slack", "xoxa-", _URLSAFE, 20), ("slack", "xoxr-", _URLSAFE, 20),
+    ("slack", "xoxb-", _URLSAFE, 20), ("slack", "xoxp-", _URLSAFE, 20), ("slack", "xoxa-", _URLSAFE, 20),
+    ("slack", "xoxr-", _URLSAFE, 20),
     ("slack", "xoxe-", _URLSAFE, 20), ("slack", "xoxs-", _URLSAFE, 20), ("slack", "xapp-", _URLSAFE, 20),
     ("anthropic", "sk-ant-", _URLSAFE, 20), ("openai", "sk-proj-", _URLSAFE, 20), ("openai", "sk-svcacct-", _URLSAFE, 20),
     ("openai", "sk-admin-", _URLSAFE, 20), ("openrouter", "sk-or-v1-", _WORD, 32), ("openai", "sk-", _WORD, 32),
@@ -53,13 +56,15 @@ _TOKENS: tuple[tuple[str, str, str, int], ...] = (
     ("atlassian", "ATCTT3", r"[\w=-]", 60), ("linear", "lin_api_", _WORD, 40), ("postman", "PMAK-", "[0-9a-f-]", 50),
     ("sentry", "sntrys_", r"[\w=+/-]", 40), ("sentry", "sntryu_", _HEX, 64), ("planetscale", "pscale_tkn_", r"[\w.-]", 30),
     ("planetscale", "pscale_pw_", r"[\w.-]", 30), ("supabase", "sbp_", _HEX, 40), ("dynatrace", "dt0c01.", r"[A-Z0-9.]", 80),
-    ("doppler", "dp.pt.", _WORD, 40), ("heroku", "HRKU-", _URLSAFE, 36), ("notion", "ntn_", _WORD, 40), ("figma", "figd_", _URLSAFE, 40),
+    ("doppler", "dp.pt.", _WORD, 40), ("heroku", "HRKU-", _URLSAFE, 36), ("notion", "ntn_", _WORD, 40),
+    ("figma", "figd_", _URLSAFE, 40),
     ("age", "AGE-SECRET-KEY-1", "[A-Z0-9]", 50), ("nkey", "SA", "[A-Z2-7]", 56), ("nkey", "SC", "[A-Z2-7]", 56),
     ("nkey", "SN", "[A-Z2-7]", 56), ("nkey", "SO", "[A-Z2-7]", 56), ("nkey", "SU", "[A-Z2-7]", 56),
     ("nkey", "SX", "[A-Z2-7]", 56), ("flyio", "fm2_", "[A-Za-z0-9+/=_,-]", 60), ("buildkite", "bkua_", _HEX, 40),
     ("pulumi", "pul-", _HEX, 40), ("tailscale", "tskey-", r"[\w-]", 24), ("onepassword", "ops_eyJ", r"[\w=+/-]", 60),
     ("cloudflare", "v1.0-", r"[0-9a-f-]", 60), ("artifactory", "AKCp", _WORD, 60), ("netlify", "nfp_", _WORD, 36),
-    ("contentful", "CFPAT-", _URLSAFE, 40), ("sonar", "sqp_", _HEX, 40), ("vercel", "vcp_", _WORD, 24), ("nuget", "oy2", "[a-z0-9]", 43),
+    ("contentful", "CFPAT-", _URLSAFE, 40), ("sonar", "sqp_", _HEX, 40), ("vercel", "vcp_", _WORD, 24),
+    ("nuget", "oy2", "[a-z0-9]", 43),
 )
 
 _SHAPES: tuple[Row, ...] = (
@@ -79,7 +84,8 @@ _SHAPES: tuple[Row, ...] = (
     _shape("mailgun", "key-", r"key-(?<![\w-]....)[0-9a-f]{32}(?![0-9a-z])"),
     _shape("mailchimp", "-us", r"[0-9a-f]{32}-us\d{1,2}\b", back=32),
     _shape("airtable", "pat", r"(?-i:pat)(?<!\w...)[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
-    _shape("hash", "$2|$5$|$6$|$1$|$y$|$7$|$apr1|$argon2|$scrypt|$pbkdf2", r"\$(?:2[abxy]|5|6|1|y|7|apr1|argon2(?:id?|d)|scrypt|pbkdf2[\w-]*)"
+    _shape("hash", "$2|$5$|$6$|$1$|$y$|$7$|$apr1|$argon2|$scrypt|$pbkdf2",
+           r"\$(?:2[abxy]|5|6|1|y|7|apr1|argon2(?:id?|d)|scrypt|pbkdf2[\w-]*)"
            r"\$[\w./$=,+-]{16,}"),
     _shape("hash", "{ssha|{sha|{crypt", r"\{\w{3,5}\d*\}[A-Za-z0-9+/=$.]{16,}"),
     _shape("url", "://", r"://[^\s:/@\"'<>]{0,200}+:(?!\d{1,5}/)"
@@ -90,12 +96,14 @@ _SHAPES: tuple[Row, ...] = (
     _shape("bearer", "bearer", r"bearer[ \t]+([A-Za-z0-9._~+/=-]{24,}|(?=[A-Za-z._~+/=-]{0,24}\d)[A-Za-z0-9._~+/=-]{6,})"),
     _shape("basic", "basic", r"basic[ \t]+([A-Za-z0-9+/_-]{6,}={0,2})(?=[\s\"'\\,;]|\Z)"),
     _shape("authorization", "authorization", r"authorization[\"'\\]{0,4}\s{0,8}[:=,]\s{0,8}[\"'\\]{0,4}(?:"
-           r"(?:bearer|basic|token|negotiate|apikey|key)[ \t]+([^\s\"'\\,]+)|(?:digest|aws4-hmac-sha256|hawk|oauth)[ \t]+([^\r\n]+)"
+           r"(?:bearer|basic|token|negotiate|apikey|key)[ \t]+([^\s\"'\\,]+)"
+           r"|(?:digest|aws4-hmac-sha256|hawk|oauth)[ \t]+([^\r\n]+)"
            r"|((?=[^\s\"'\\,]{0,300}\d)[^\s\"'\\,]{12,}))"),
     _shape("password", "identified by ", r"(?i:identified by\s+(?:password\s+)?)'([^']+)'"),
     _shape("password", "password '", r"(?i:password) '([^']{3,})'"),
     _shape("password", " -u", r"\s-u\s{0,8}[\"']?[^\s:\"']{1,64}:([^\s\"']{3,})"),
-    _shape("password", "mysql|mariadb|sshpass", r"(?:mysql|mariadb|sshpass)(?:dump|admin)?\b[^\n|;]{0,200}?\s-p([^\s-][^\s]{3,})"),
+    _shape("password", "mysql|mariadb|sshpass",
+           r"(?:mysql|mariadb|sshpass)(?:dump|admin)?\b[^\n|;]{0,200}?\s-p([^\s-][^\s]{3,})"),
     _shape("docker", "auth", r"auth[\"']\s{0,8}:\s{0,8}[\"']([A-Za-z0-9+/=]{12,})[\"']"),
 )
 SHAPES = [(gate, row) for row in _SHAPES for gate in row.gates]
@@ -119,13 +127,20 @@ ANCHORS = ("pass", "pwd", "secret", "token", "credential", "connectionstring", "
 """Where a name may be one whose value is secret."""
 
 NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("password", ("password", "passwords", "passwd", "passphrase", "passwordhash", "userpass", "dbpass", "rootpass", "dbpwd", "userpwd")),
-    ("secret", ("secret", "secrets", "credential", "credentials", "connectionstring", "secretkeybase", "secretstring", "secretvalue")),
+    ("password", (
+        "password", "passwords", "passwd", "passphrase", "passwordhash", "userpass", "dbpass", "rootpass", "dbpwd", "userpwd",
+    )),
+    ("secret", (
+        "secret", "secrets", "credential", "credentials", "connectionstring", "secretkeybase", "secretstring", "secretvalue",
+    )),
     ("token", ("token", "authtokens", "accesstokens", "refreshtokens", "apitokens")),
     ("key", (
-        "apikey", "apikeys", "accesskey", "secretkey", "secretkeys", "privatekey", "privatekeys", "accountkey", "accountkeys", "encryptionkey",
-        "encryptionkeys", "signingkey", "signingkeys", "masterkey", "clientkey", "clientkeydata", "authkey", "licensekey", "webhookkey",
-        "adminkey", "rootkey", "presharedkey", "sharedkey", "servicekey", "hmackey", "storagekey", "sharedaccesskey", "sshkey", "deploykey",
+        "apikey", "apikeys", "accesskey", "secretkey", "secretkeys", "privatekey", "privatekeys", "accountkey", "accountkeys",
+        "encryptionkey",
+        "encryptionkeys", "signingkey", "signingkeys", "masterkey", "clientkey", "clientkeydata", "authkey", "licensekey",
+        "webhookkey",
+        "adminkey", "rootkey", "presharedkey", "sharedkey", "servicekey", "hmackey", "storagekey", "sharedaccesskey", "sshkey",
+        "deploykey",
     )),
 )
 """How such names end, in small letters and without separators."""
@@ -134,7 +149,8 @@ SEPARATED = ("_pass", "-pass", ".pass", "_pwd", "-pwd", ".pwd")
 """Endings that count only when they stand alone in the name (db_pass), for "bypass" is none."""
 
 HARMLESS = (
-    "maxtoken", "mintoken", "numtoken", "nexttoken", "pertoken", "pagetoken", "continuationtoken", "inputtoken", "outputtoken", "eostoken",
+    "maxtoken", "mintoken", "numtoken", "nexttoken", "pertoken", "pagetoken", "continuationtoken", "inputtoken", "outputtoken",
+    "eostoken",
     "bostoken", "padtoken", "publickey", "publicaccesskey",
 )
 """Names that end alike and hold no secret."""

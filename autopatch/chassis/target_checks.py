@@ -43,7 +43,8 @@ def _runtime(target: Target) -> Iterator[Fault]:
 
 def _urls(target: Target) -> Iterator[Fault]:
     urls: dict[Location, str] = {
-        ("prometheus", "url"): target.prometheus.url, ("health",): target.health, ("runtime", "reload_url"): target.runtime.reload_url,
+        ("prometheus", "url"): target.prometheus.url, ("health",): target.health,
+        ("runtime", "reload_url"): target.runtime.reload_url,
     }
     for where, url in urls.items():
         required = where == ("prometheus", "url")
@@ -86,16 +87,22 @@ def _bounds(bounds: Bounds) -> Iterator[tuple[str, str]]:
 def _checks(target: Target) -> Iterator[Fault]:
     checks = {name: signal for name, signal in target.signals.items() if signal.role == "check"}
     if not checks:
-        yield Fault(("signals",), "none has role: check, so nothing could be measured", "give one signal role: check and a threshold")
+        yield Fault(
+            ("signals",), "none has role: check, so nothing could be measured", "give one signal role: check and a threshold"
+        )
     seen: dict[str, str] = {}
     for name, signal in checks.items():
         if signal.threshold is not None and not math.isfinite(signal.threshold):
             yield Fault(("signals", name, "threshold"), "must be finite", "write a number")
         if len(checks) > 1 and not signal.alerts:
-            yield Fault(("signals", name), "one check of several, without alerts", "add alerts: with the names that it stands for")
+            yield Fault(
+                ("signals", name), "one check of several, without alerts", "add alerts: with the names that it stands for"
+            )
         for alert in signal.alerts:
             if alert in seen:
-                yield Fault(("signals", name, "alerts"), f"{alert} stands for {seen[alert]} already", "name each alert at one check")
+                yield Fault(
+                    ("signals", name, "alerts"), f"{alert} stands for {seen[alert]} already", "name each alert at one check"
+                )
             seen[alert] = name
 
 
@@ -108,4 +115,6 @@ def _query(name: str, signal: Signal) -> Iterator[Fault]:
     try:
         promql_parser.parse(signal.query)
     except ValueError as error:
-        yield Fault(("signals", name, "query"), f"not PromQL: {str(error).splitlines()[0][:200]}", "try it in Prometheus' own page first")
+        yield Fault(
+            ("signals", name, "query"), f"not PromQL: {str(error).splitlines()[0][:200]}", "try it in Prometheus' own page first"
+        )

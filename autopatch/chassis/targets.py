@@ -53,7 +53,9 @@ def load_targets(folder: Path) -> FileTargets:
     for index, (file, target) in enumerate(loaded):
         for earlier, other in loaded[:index]:
             if target.name == other.name:
-                raise OperatorError(f"{file}: name: {target.name!r} is the name of {earlier} too", tip="give each target a name of its own")
+                raise OperatorError(
+                    f"{file}: name: {target.name!r} is the name of {earlier} too", tip="give each target a name of its own"
+                )
             if target.match == other.match:
                 raise OperatorError(
                     f"{file}: match: the same labels as in {earlier}, so that no alert would belong to one target",
@@ -88,11 +90,15 @@ def _parse(file: Path) -> tuple[Any, dict[str, Any]]:
         raise OperatorError(f"{file}: cannot be read: {error}") from error
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise OperatorError(f"{file}:{line}: not YAML: {error.problem}", tip="check indentation, colons and quotes there") from error
+        raise OperatorError(
+            f"{file}:{line}: not YAML: {error.problem}", tip="check indentation, colons and quotes there"
+        ) from error
     except (YAMLError, ValueError, RecursionError) as error:
         raise OperatorError(f"{file}: not YAML: {str(error).splitlines()[0]}") from error
     if not isinstance(plain, dict):
-        raise OperatorError(f"{file}:1: a target file holds fields such as name, match and runtime", tip="docs/operating.md has an example")
+        raise OperatorError(
+            f"{file}:1: a target file holds fields such as name, match and runtime", tip="docs/operating.md has an example"
+        )
     return marked, plain
 
 
@@ -124,7 +130,9 @@ def _models_at(where: Location) -> list[type[BaseModel]]:
         if inner:
             models = [model for annotation in inner for model in _models_in(annotation)]
         else:
-            models = [m for m in models if "kind" in m.model_fields and part in get_args(m.model_fields["kind"].annotation)] or models
+            models = [
+                m for m in models if "kind" in m.model_fields and part in get_args(m.model_fields["kind"].annotation)
+            ] or models
     return models
 
 

@@ -74,7 +74,8 @@ def server(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "am.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
     process = subprocess.Popen(
         [
-            binary, f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}",
+            binary, f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
             "--cluster.listen-address=",
         ],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -101,7 +102,9 @@ async def test_a_real_server_tells_alerts_silences_and_its_start(server: str) ->
         "matchers": [{"name": "alertname", "value": "Slow", "isRegex": False}], "startsAt": now.isoformat(),
         "endsAt": (now + timedelta(hours=1)).isoformat(), "createdBy": "t", "comment": "t",
     }
-    created = await http.post(f"{server}/api/v2/silences", content=json.dumps(silence), headers={"content-type": "application/json"})
+    created = await http.post(
+        f"{server}/api/v2/silences", content=json.dumps(silence), headers={"content-type": "application/json"}
+    )
     fire = [{"labels": {"alertname": name}, "startsAt": now.isoformat()} for name in ("Slow", "Down")]
     await http.post(f"{server}/api/v2/alerts", content=json.dumps(fire), headers={"content-type": "application/json"})
     async with asyncio.timeout(20):

@@ -148,7 +148,8 @@ async def test_token_and_tenant_are_sent_and_never_shown() -> None:
 async def test_rules_come_with_expression_duration_and_alerts() -> None:
     rule = {
         "type": "alerting", "name": "Slow", "query": "p95 > 0.2", "duration": 30, "labels": {}, "annotations": {}, "health": "ok",
-        "state": "firing", "alerts": [{"labels": {"a": "b"}, "state": "firing", "activeAt": "2026-01-05T12:00:00Z", "value": "1"}],
+        "state": "firing",
+        "alerts": [{"labels": {"a": "b"}, "state": "firing", "activeAt": "2026-01-05T12:00:00Z", "value": "1"}],
     }
     data = {"status": "success", "data": {"groups": [{"name": "g", "rules": [rule]}]}}
     found = await client(lambda _: httpx2.Response(200, json=data)).rules()
@@ -199,7 +200,9 @@ def server(tmp_path: Path) -> Iterator[str]:
         f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{tmp_path}/rules.yml]\n"
         f"scrape_configs: [{{job_name: self, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]\n"
     )
-    (tmp_path / "rules.yml").write_text("groups: [{name: g, rules: [{alert: Always, expr: vector(1), for: 0s, labels: {x: y}}]}]\n")
+    (tmp_path / "rules.yml").write_text(
+        "groups: [{name: g, rules: [{alert: Always, expr: vector(1), for: 0s, labels: {x: y}}]}]\n"
+    )
     process = subprocess.Popen(
         [binary, f"--config.file={config}", f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{port}"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -56,16 +56,22 @@ KINDS: dict[str, tuple[str, Maker]] = {
     "gcp api key": ("maps key {} expired", lambda r: "AIza" + some(r, ALNUM + "_-", 35)),
     "gcp access token": ("token {}", lambda r: "ya29." + some(r, ALNUM + "_-", 80)),
     "gcp client secret": ("oauth {}", lambda r: "GOCSPX-" + some(r, ALNUM + "_-", 28)),
-    "gcp service account": ('{{"type": "service_account", "private_key": "{}"}}', lambda r: _pem(r, "PRIVATE KEY").replace("\n", "\\n")),
+    "gcp service account": (
+        '{{"type": "service_account", "private_key": "{}"}}', lambda r: _pem(r, "PRIVATE KEY").replace("\n", "\\n"),
+    ),
     "azure account key": ("AccountName=x;AccountKey={};EndpointSuffix=y", lambda r: _b64(r, 64)),
-    "azure signature": ("https://x.blob.test/c?sv=2026&sig={}", lambda r: some(r, ALNUM, 30) + "%2B" + some(r, ALNUM, 10) + "%3D"),
+    "azure signature": (
+        "https://x.blob.test/c?sv=2026&sig={}", lambda r: some(r, ALNUM, 30) + "%2B" + some(r, ALNUM, 10) + "%3D",
+    ),
     "azure client secret": ("login with {}", lambda r: some(r, ALNUM, 3) + "8Q~" + some(r, ALNUM + "~._-", 34)),
     "github token": ("remote: {}", lambda r: "ghp_" + some(r, ALNUM, 36)),
     "github app token": ("remote: {}", lambda r: "ghs_" + some(r, ALNUM, 36)),
     "github fine-grained": ("PAT {}", lambda r: "github_pat_" + some(r, ALNUM, 22) + "_" + some(r, ALNUM, 59)),
     "gitlab token": ("clone with {}", lambda r: "glpat-" + some(r, ALNUM + "-_", 20)),
     "slack bot token": ("slack {}", lambda r: f"xoxb-{r.randrange(10**11, 10**12)}-{some(r, ALNUM, 24)}"),
-    "slack webhook": ("post to https://hooks.slack.com/services/{}", lambda r: f"T{some(r, ALNUM, 8)}/B{some(r, ALNUM, 8)}/{some(r, ALNUM, 24)}"),
+    "slack webhook": (
+        "post https://hooks.slack.com/services/{}", lambda r: f"T{some(r, ALNUM, 8)}/B{some(r, ALNUM, 8)}/{some(r, ALNUM, 24)}",
+    ),
     "openai key": ("Incorrect key provided: {}", lambda r: "sk-proj-" + some(r, ALNUM + "_-", 60)),
     "openai old key": ("Incorrect key provided: {}", lambda r: "sk-" + some(r, ALNUM, 48)),
     "anthropic key": ("x {}", lambda r: "sk-ant-api03-" + some(r, ALNUM + "_-", 90)),
@@ -170,7 +176,8 @@ def test_a_token_broken_over_two_lines_is_taken_out(kind: str, cut: str) -> None
     assert token[14:] not in shown and "and more" in shown
 
 
-@pytest.mark.parametrize("text", ["password: |\n    {}\n    second\nnext: 1", "password: \\\n    {}\n", '{{"password": "{}', "passwords: [{}, other]"]
+@pytest.mark.parametrize(
+    "text", ["password: |\n    {}\n    second\nnext: 1", "password: \\\n    {}\n", '{{"password": "{}', "passwords: [{}, other]"]
 )
 def test_values_that_are_folded_cut_off_or_listed_are_taken_out(text: str) -> None:
     assert "hunter2" not in R.redact(text.format("hunter2"))
@@ -202,7 +209,8 @@ def benign(rng: random.Random) -> str:
         f"2026-01-05T12:00:00.{rng.randrange(10**6)}Z INFO pid={rng.randrange(65000)} bearer authentication enabled",
         f"ssh-rsa host fingerprint SHA256:{_b64(rng, 32).rstrip('=')}", f"kid={some(rng, ALNUM, 22)} alg=RS256",
         f"s3://bucket/prefix/{hashed}/part-{rng.randrange(99999):05d}.parquet", f"mac 02:42:ac:11:00:{rng.randrange(16, 99)}",
-        f"task-{some(rng, ALNUM, 24)} finished; sk-learn-{rng.randrange(9)}.2 loaded", f"secretName: payments-tls-{rng.randrange(99)}",
+        f"task-{some(rng, ALNUM, 24)} finished; sk-learn-{rng.randrange(9)}.2 loaded",
+        f"secretName: payments-tls-{rng.randrange(99)}",
         f"serviceAccountName: app-{hashed[:6]} tokenExpirationSeconds: 3600", f"x-amz-request-id: {upper[:16]}",
     ])
 
@@ -292,8 +300,10 @@ def test_json_that_is_nested_too_deeply_is_cut_off() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("DB_PASSWORD", "password"), ("databasePassword", "password"), ("db-pass", "password"), ("bypass", ""), ("api_key", "key"),
-        ("X-Api-Key", "key"), ("cache_key", ""), ("public_key", ""), ("access_token", "token"), ("max_tokens", ""), ("tokenizer", ""),
+        ("DB_PASSWORD", "password"), ("databasePassword", "password"), ("db-pass", "password"), ("bypass", ""),
+        ("api_key", "key"),
+        ("X-Api-Key", "key"), ("cache_key", ""), ("public_key", ""), ("access_token", "token"), ("max_tokens", ""),
+        ("tokenizer", ""),
         ("secretName", ""), ("client_secret", "secret"), ("pool_size", ""), ("aws_secret_access_key", "key"),
     ],
 )
@@ -304,7 +314,8 @@ def test_a_name_says_whether_its_value_is_secret(name: str, kind: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["password=${DB_PASSWORD}", "password: ${{ secrets.X }}", "token: true", "def f(password: str, token: str = None)",
-     "self.token = self.config.token", "password = os.environ['X']", "secret = hashlib.sha256(x)", "password: null", 'password: ""'],
+     "self.token = self.config.token", "password = os.environ['X']", "secret = hashlib.sha256(x)", "password: null",
+     'password: ""'],
 )
 def test_references_types_and_code_are_left_alone(text: str) -> None:
     assert R.redact(text) == text
@@ -319,8 +330,10 @@ def test_whatever_stands_around_it_redacting_again_changes_nothing(around: str, 
 
 
 CRAWLERS = [
-    "a", "=", "password=", "password=self.", "://a:", "eyJ", "eyJ-", "-----BEGIN PRIVATE KEY-----", "\\\n", "sk-a\n", "sk-ant-", "SG.", "[", "$2b$",
-    "' ", "mysql ", "api_key", "authorization=", "bearer a", "cookie", "password\t", "key: |\n ", "aB3+", "value", '\\"', "secret: [a,", "MTA.",
+    "a", "=", "password=", "password=self.", "://a:", "eyJ", "eyJ-", "-----BEGIN PRIVATE KEY-----", "\\\n", "sk-a\n", "sk-ant-",
+    "SG.", "[", "$2b$",
+    "' ", "mysql ", "api_key", "authorization=", "bearer a", "cookie", "password\t", "key: |\n ", "aB3+", "value", '\\"',
+    "secret: [a,", "MTA.",
 ]
 
 

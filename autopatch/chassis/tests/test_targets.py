@@ -66,6 +66,7 @@ def test_an_alert_belongs_to_the_targets_whose_labels_it_carries(tmp_path: Path)
     assert targets.get("nobody") is None
 
 
+POOL = "configs.0.editable.database.pool_size"
 MISTAKES = [
     ("container: payments", "contaner: payments", 5, "runtime.docker.contaner", "did you mean 'container'?"),
     ("    threshold: 0.2\n", "", 15, "signals.p95", "threshold"),
@@ -78,12 +79,12 @@ MISTAKES = [
     ("{service: payments}", "{}", 2, "match", "at least 1"),
     ("{service: payments}", '{service: ""}', 2, "match.service", "is empty"),
     ("format: json", "format: xml", 11, "configs.0.format", "'json'"),
-    ("{type: int, min: 1, max: 100}", "{type: int, min: 9, max: 1}", 13, "configs.0.editable.database.pool_size", "min is above max"),
-    ("{type: int, min: 1, max: 100}", "{type: int, min: 9}", 13, "configs.0.editable.database.pool_size", "needs both min and max"),
-    ("{type: int, min: 1, max: 100}", "{type: int, min: 1, max: 1.5}", 13, "configs.0.editable.database.pool_size", "whole"),
-    ("{type: int, min: 1, max: 100}", "{type: float, min: 1, max: .inf}", 13, "configs.0.editable.database.pool_size", "finite"),
-    ("{type: int, min: 1, max: 100}", "{type: str}", 13, "configs.0.editable.database.pool_size", "choices"),
-    ("{type: int, min: 1, max: 100}", "{type: bool, min: 1}", 13, "configs.0.editable.database.pool_size", "mean nothing"),
+    ("{type: int, min: 1, max: 100}", "{type: int, min: 9, max: 1}", 13, POOL, "min is above max"),
+    ("{type: int, min: 1, max: 100}", "{type: int, min: 9}", 13, POOL, "needs both min and max"),
+    ("{type: int, min: 1, max: 100}", "{type: int, min: 1, max: 1.5}", 13, POOL, "whole"),
+    ("{type: int, min: 1, max: 100}", "{type: float, min: 1, max: .inf}", 13, POOL, "finite"),
+    ("{type: int, min: 1, max: 100}", "{type: str}", 13, POOL, "choices"),
+    ("{type: int, min: 1, max: 100}", "{type: bool, min: 1}", 13, POOL, "mean nothing"),
     ("database.pool_size", "database.password", 9, "configs.0", "looks like a secret"),
     ("role: check\n    threshold: 0.2", "role: guard", 14, "signals", "none has role: check"),
     ("role: traffic", "role: check, threshold: 1", 15, "signals.p95", "without alerts"),
@@ -111,7 +112,8 @@ def test_a_mistake_is_told_with_file_line_field_and_remedy(
     ("text", "said"),
     [
         ("", "a target file holds"), ("[]", "a target file holds"), ("name: [a\nb: 1", "payments.yaml:2: not YAML"),
-        ("name: a\nname: b\n", 'payments.yaml:2: not YAML: found duplicate key "name"'), ("\tname: a", "payments.yaml:1: not YAML"),
+        ("name: a\nname: b\n", 'payments.yaml:2: not YAML: found duplicate key "name"'),
+        ("\tname: a", "payments.yaml:1: not YAML"),
         ("a: 1\n---\nb: 2\n", "not YAML"),
     ],
 )

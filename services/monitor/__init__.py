@@ -1,0 +1,1 @@
+"""Receives alerts, finds lost ones again, and opens incidents."""
