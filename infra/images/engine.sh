@@ -107,7 +107,7 @@ stop() { # DIR
     sleep 0.25
   done
   if kill -0 "$pid" 2>/dev/null; then die "process $pid does not stop; see $1/dockerd.log"; fi
-  { grep -F -e " $1/data/" -e " $run/" /proc/self/mounts || true; } | cut -d' ' -f2 | sort -r | while read -r mount; do umount -l "$mount" || true; done
+  { grep -F -e " $1/data/" -e " $1/data " -e " $run/" /proc/self/mounts || true; } | cut -d' ' -f2 | sort -r | while read -r mount; do umount -l "$mount" || true; done
   rm -rf --one-file-system "$run"
   say "stopped the private engine of $1"
 }
