@@ -47,7 +47,7 @@ async def real(tmp_path: Path) -> AsyncIterator[Real]:
     targets: Any = FakeTargets(story.target())
     own = desk("gateway", bus, Common(trace_url="http://j.test/{trace_id}"), targets, SystemClock())
     chassis: Any = SimpleNamespace(**{**vars(own), "tracer": trace.get_tracer("test")})
-    made = {role: mint(role, role, person=True) for role in ("viewer", "operator", "approver")}  # type: ignore[arg-type]
+    made = {role: mint(role, role, person=True) for role in ("viewer", "operator", "approver")}
     write(tmp_path / "t.yaml", [entry for _, entry in made.values()])
     room = build(Settings(tokens_file=str(tmp_path / "t.yaml")), chassis)
     http = HttpServer(application("gateway", room.routers, _ready), "127.0.0.1", 0)
