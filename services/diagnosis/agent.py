@@ -71,8 +71,8 @@ def _recalled(facts: Facts) -> dict[str, Evidence]:
     for i, (cause, book) in enumerate(sorted(facts.runbooks.items()), 1):
         text = f"runbook {book.name!r} for this alert names {cause}"
         found[f"runbook:{book.name}"] = Evidence(id=f"r{i}", source="runbook", summary=_short(text, 200), query=book.source[:200])
-    for i, (cause, lesson) in enumerate(sorted(facts.lessons.items()), 1):
-        text = f"a fix for {cause} recovered this check {lesson.recovered} times and failed {lesson.failed}"
+    for i, lesson in enumerate((facts.lessons[c] for c in sorted(facts.lessons)), 1):
+        text = f"a fix for {lesson.cause} recovered this check {lesson.recovered} times and failed {lesson.failed}"
         found[f"lesson:{lesson.id}"] = Evidence(id=f"e{i}", source="incident", summary=text, query=lesson.id)
     for i, one in enumerate(facts.similar, 1):
         found[f"similar:{one.id}"] = Evidence(

@@ -40,9 +40,9 @@ def onset_of(check: Track, bad: Literal["above", "below"], fired_at: datetime, s
     values, times = np.asarray(check.values), np.asarray(check.times)
     if len(values) < 2 * LEAST_SAMPLES:
         return Onset(fired_at, start)
-    scaled = (values - np.median(values)) / _spread(values) * (1 if bad == "above" else -1)
+    scaled = (values - np.median(values)) / _ripple(values) * (1 if bad == "above" else -1)
     clipped = np.clip(scaled, -20, 20)
-    found = ruptures.Pelt(model="l2", min_size=3, jump=1).fit(clipped).predict(pen=3 * np.log(len(values)))
+    found = ruptures.KernelCPD(kernel="linear", min_size=3).fit(clipped).predict(pen=3 * np.log(len(values)))
     edges = [0, *found]
     steps = {
         here: float(np.median(clipped[here:after]) - np.median(clipped[before:here]))
@@ -85,6 +85,12 @@ def _strength(before: Numbers, was: float, is_now: float) -> float:
     if not scale or distance / scale < LEAST_EFFECT or distance / _spread(before) < LEAST_Z:
         return 0.0
     return float(min(1.0, distance / scale / FULL_EFFECT))
+
+
+def _ripple(values: Numbers) -> float:
+    """The noise from one sample to the next, which steps of the level do not widen."""
+    steps = float(np.median(np.abs(np.diff(values)))) / 0.6745 / np.sqrt(2)
+    return float(max(steps, 0.02 * abs(float(np.median(values))), 1e-3 * float(np.max(np.abs(values))), 1e-9))
 
 
 def _spread(values: Numbers) -> float:

@@ -91,15 +91,15 @@ class Scenario:
     def opened(self) -> ev.Opened:
         """The alert."""
         alert = ev.Alert(
-            identity="a", alertname="Broken", labels={"alertname": "Broken", "service": "app"}, starts_at=after(self.known["fired"]),
-            annotations={"summary": "app is broken"},
+            identity="a", alertname="Broken", starts_at=after(self.known["fired"]), annotations={"summary": "app is broken"},
+            labels={"alertname": "Broken", "service": "app"},
         )
         return ev.Opened(target="app", title="app is broken", alert=alert)
 
-    def heard(self) -> Heard:
+    def heard(self, opened: ev.Opened | None = None) -> Heard:
         """The incident when its check was reproduced."""
         incident = Incident("i1")
-        for event in (self.opened, ev.Reproduced(signal=self.known["check"], checks=())):
+        for event in (opened or self.opened, ev.Reproduced(signal=self.known["check"], checks=())):
             envelope = Envelope(
                 event_id=str(uuid.uuid4()), incident_id="i1", event=event.name, version=1, at=self.now, by="test", data=event,
                 previous_hash=incident.last_hash,

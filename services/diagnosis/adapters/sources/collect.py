@@ -65,7 +65,7 @@ class Collector:
             shifts=self._shifts(moved, onset, check), saturations=saturation.saturations(moved, onset), patterns=patterns,
             changes=changes.changes_of(state, commits or (), onset.at), similar=tuple(similar or ()), health=health,
             runbooks={c: b for c, r in told.items() if (b := self._book(r))},
-            lessons={c: lesson for c, r in told.items() for lesson in reversed(r.lessons) if lesson.cause == c},
+            lessons={c: lesson for c, r in told.items() for lesson in r.lessons[:1]},
             silent=self.silent, failed=self.failed,
         )
 
@@ -73,10 +73,10 @@ class Collector:
         found = []
         for track in tracks:
             shift = shifts.shift_of(track, onset, check)
-            if shift is None:
-                self.silent[track.name] = "too few samples before or after it began"
-            elif shift.strength or track.role:
+            if shift and (shift.strength or track.role):
                 found.append(shift)
+            elif shift is None and track.role:
+                self.silent[track.name] = "too few samples before or after it began"
         return tuple(found)
 
     async def _tried(self, name: str, work: Awaitable[T]) -> T | None:
@@ -171,7 +171,7 @@ class Collector:
                 if track.name == self.check:
                     raise
                 found = _without(track, "failed", str(error))
-        if found.status == "nothing":
+        if found.status == "nothing" and track.role:
             self.silent[track.name] = found.reason
         elif found.status == "failed":
             self.failed[f"metric {track.name}"] = redact(found.reason)
