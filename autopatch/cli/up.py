@@ -137,7 +137,7 @@ SNIPPET = """\
 receivers:
   - name: autopatch
     webhook_configs:
-      - url: {url}/v1/alerts/alertmanager
+      - url: {url}/v1/webhooks/alertmanager
         send_resolved: true
         http_config:
           authorization: {{type: Bearer, credentials_file: /path/to/the/webhook/token}}"""

@@ -95,7 +95,7 @@ class Lab:
 
     async def _start(self) -> None:
         users = permissions.server_config(permissions.make_keys(self._keys))
-        webhook = f"http://{LOOPBACK}:{self._ports['monitor']}/v1/alerts/alertmanager"
+        webhook = f"http://{LOOPBACK}:{self._ports['monitor']}/v1/webhooks/alertmanager"
         bus, manager, _ = await self._all(
             self._server("nats", lambda: nats.start(self.folder / "nats", authorization=users)),
             self._server("alertmanager", lambda: alertmanager.start(

@@ -1,0 +1,130 @@
+"""compose.yaml is not run here; what can be checked without an engine is."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import nats as client
+import pytest
+from ruamel.yaml import YAML
+
+from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.chassis.settings import Common
+from autopatch.cli.lab import nats
+from autopatch.contract.catalogue import ROOMS
+from infra.nats import keys
+
+INFRA = Path(__file__).parents[2]
+SERVICE_KEYS = {
+    "build", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "ports", "read_only", "restart",
+    "security_opt", "tmpfs", "user", "volumes",
+}
+"""Of the compose specification, those that are used here."""
+
+
+def load(name: str) -> Any:
+    """With anchors and merges resolved."""
+    return YAML(typ="safe").load((INFRA / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = load("compose.yaml")["services"]
+    return found
+
+
+def variables() -> set[str]:
+    """Every variable that a setting reads."""
+    classes: list[Any] = [Common, LlmSettings, *(import_module(f"services.{room}.settings").Settings for room in ROOMS)]
+    return {f"{cls.model_config['env_prefix']}{name}".upper() for cls in classes for name in cls.model_fields}
+
+
+def test_every_room_is_a_service_that_starts_itself(services: dict[str, Any]) -> None:
+    for room in ROOMS:
+        assert services[room]["command"] == ["python", "-m", f"services.{room}"]
+        assert services[room]["healthcheck"]["test"][0] == "CMD"
+
+
+def test_only_keys_of_the_specification_are_used(services: dict[str, Any]) -> None:
+    assert {name: set(service) - SERVICE_KEYS for name, service in services.items() if set(service) - SERVICE_KEYS} == {}
+
+
+def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
+    used = {v for service in services.values() for v in service.get("environment", {}) if v.startswith("AUTOPATCH_")}
+    assert used - variables() == set()
+
+
+def test_what_a_service_waits_for_is_there(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert set(service.get("depends_on", {})) <= set(services), name
+
+
+def test_every_mounted_file_and_volume_is_there(services: dict[str, Any]) -> None:
+    volumes = set(load("compose.yaml")["volumes"])
+    of_the_operator = ("../targets", "../runbooks", "../secrets")
+    for name, service in services.items():
+        for mount in service.get("volumes", []):
+            source = mount.split(":")[0]
+            if source.startswith("."):
+                assert source.startswith(of_the_operator) or (INFRA / source).exists(), f"{name}: {source}"
+            elif not source.startswith("/"):
+                assert source in volumes, f"{name}: {source}"
+
+
+def test_ports_are_published_on_the_loopback_only_and_none_twice(services: dict[str, Any]) -> None:
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    assert all(port.startswith("127.0.0.1:") for port in published)
+    assert len({port.split(":")[1] for port in published}) == len(published)
+
+
+def test_only_the_executor_gets_the_engine(services: dict[str, Any]) -> None:
+    assert [name for name, service in services.items() if "docker.sock" in str(service.get("volumes"))] == ["executor"]
+
+
+def test_images_have_a_version(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert "build" in service or re.fullmatch(r"[\w./-]+:v?\d+\.\d+[\w.-]*", service["image"]), name
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool here")
+def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
+    text = (INFRA / "compose" / "prometheus.yml").read_text().replace("/etc/prometheus/rules", str(INFRA / "prometheus"))
+    (tmp_path / "prometheus.yml").write_text(text)
+    done = subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("amtool"), reason="no amtool here")
+def test_alertmanager_accepts_its_configuration() -> None:
+    file = INFRA / "compose" / "alertmanager.yml"
+    done = subprocess.run(["amtool", "check-config", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nats_accepts_the_generated_users_and_turns_others_away(tmp_path: Path) -> None:
+    keys.main(tmp_path / "keys")
+    server = nats.start(tmp_path / "nats", authorization=f'include "{tmp_path}/keys/accounts.conf"')
+
+    async def connect(**given: str) -> None:
+        found = await client.connect(server.url, allow_reconnect=False, connect_timeout=2, error_cb=_quiet, **given)
+        await found.close()
+
+    try:
+        asyncio.run(connect(nkeys_seed=str(tmp_path / "keys" / "monitor.nk")))
+        with pytest.raises(client.errors.Error):
+            asyncio.run(connect())
+    finally:
+        server.stop()
+
+
+async def _quiet(_: Exception) -> None:
+    """The refusal is what is looked for."""
+
+
+def test_nats_syncs_every_write_and_knows_the_rooms() -> None:
+    text = (INFRA / "nats" / "server.conf").read_text()
+    assert "sync_interval: always" in text and 'include "/keys/accounts.conf"' in text
