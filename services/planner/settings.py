@@ -1,0 +1,18 @@
+"""What the operator may set for the planner."""
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.chassis.settings import RoomSettings
+
+
+class Settings(RoomSettings):
+    """AUTOPATCH_PLANNER_*; the model's are AUTOPATCH_LLM_*."""
+
+    model_config = SettingsConfigDict(env_prefix="AUTOPATCH_PLANNER_")
+
+    llm: LlmSettings = Field(default_factory=LlmSettings, description="which model is asked when no lesson and no runbook fits")
+    max_attempts: int = Field(default=3, ge=1, description="plans that may fail before a person is asked")
+    max_stale: int = Field(default=5, ge=1, description="plans in a row that may be overtaken by changes of the target")
+    prompt_tokens: int = Field(default=1500, ge=600, description="longest prompt; a local model reads 87 tokens a second")
