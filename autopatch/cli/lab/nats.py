@@ -26,7 +26,7 @@ class Nats(Server):
 def start(folder: Path, *, port: int = 0, authorization: str = "") -> Nats:
     """A running server whose files are all in `folder`.
 
-    `authorization` is a piece of nats-server configuration, such as an `authorization { … }` block or an `include`.
+    `authorization` is a piece of nats-server configuration, such as an `accounts { … }` block.
     `port` 0 means a free one. Raises Unavailable.
     """
     return on_free_port(lambda: Nats(folder, port or free_port(), authorization=authorization))

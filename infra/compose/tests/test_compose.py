@@ -93,8 +93,9 @@ def test_images_have_a_version(services: dict[str, Any]) -> None:
 @pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool here")
 def test_prometheus_accepts_its_configuration(tmp_path: Path) -> None:
     text = (INFRA / "compose" / "prometheus.yml").read_text().replace("/etc/prometheus/rules", str(INFRA / "prometheus"))
-    (tmp_path / "prometheus.yml").write_text(text)
-    done = subprocess.run(["promtool", "check", "config", tmp_path / "prometheus.yml"], capture_output=True, text=True, check=False)
+    file = tmp_path / "prometheus.yml"
+    file.write_text(text)
+    done = subprocess.run(["promtool", "check", "config", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -107,7 +108,7 @@ def test_alertmanager_accepts_its_configuration() -> None:
 
 def test_nats_accepts_the_generated_users_and_turns_others_away(tmp_path: Path) -> None:
     keys.main(tmp_path / "keys")
-    server = nats.start(tmp_path / "nats", authorization=f'include "{tmp_path}/keys/accounts.conf"')
+    server = nats.start(tmp_path, authorization='include "keys/accounts.conf"')
 
     async def connect(**given: str) -> None:
         found = await client.connect(server.url, allow_reconnect=False, connect_timeout=2, error_cb=_quiet, **given)
@@ -127,4 +128,4 @@ async def _quiet(_: Exception) -> None:
 
 def test_nats_syncs_every_write_and_knows_the_rooms() -> None:
     text = (INFRA / "nats" / "server.conf").read_text()
-    assert "sync_interval: always" in text and 'include "/keys/accounts.conf"' in text
+    assert "sync_interval: always" in text and 'include "keys/accounts.conf"' in text
