@@ -11,6 +11,7 @@ from typing import Any
 import requests
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
+from docker.utils.socket import STDERR, frames_iter
 
 from autopatch.contract.errors import Unavailable
 from services.executor.adapters.engine import Engine
@@ -136,11 +137,14 @@ def _end(client: DockerClient, run: _Run) -> dict[str, Any]:
 
 def _read(client: DockerClient, run: _Run) -> None:
     """Attached before the start, so that nothing is missed; reads to the end, however much it is."""
-    stream = client.api.attach(run.name, stream=True, demux=True, stdout=True, stderr=True)
-    run.attached.set()
-    for out, err in stream:
-        run.stdout.add(out or b"")
-        run.stderr.add(err or b"")
+    stream = client.api.attach_socket(run.name, params={"stdout": 1, "stderr": 1, "stream": 1})
+    try:
+        run.attached.set()
+        for number, chunk in frames_iter(stream, tty=False):  # type: ignore[no-untyped-call]
+            (run.stderr if number == STDERR else run.stdout).add(chunk)
+    finally:
+        stream._response.close()
+        stream.close()
 
 
 def _verdict(state: dict[str, Any], seconds: float, timeout_s: float, late: bool) -> tuple[int | None, str]:

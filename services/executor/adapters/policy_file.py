@@ -1,0 +1,51 @@
+"""Reads the policy file anew for every decision, so that a change or repair counts at once."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from autopatch.contract.errors import OperatorError, Unavailable
+from services.executor.policy import Policy
+
+
+def load_policy(path: Path) -> Policy:
+    """Raises Unavailable when there is no such file, OperatorError naming file, line and field of every mistake."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        tip = "set AUTOPATCH_EXECUTOR_POLICY to the policy file"
+        raise Unavailable("policy", f"{path} cannot be read: {error}; nothing is applied", tip=tip) from error
+    try:
+        marked = YAML(typ="rt").load(text)
+        return Policy.model_validate(YAML(typ="safe", pure=True).load(text))
+    except MarkedYAMLError as error:
+        raise OperatorError(f"{path}:{error.problem_mark.line + 1 if error.problem_mark else 1}: not YAML: {error.problem}") from error
+    except (YAMLError, ValueError) as error:
+        if not isinstance(error, ValidationError):
+            raise OperatorError(f"{path}: not YAML: {error}") from error
+        faults = error.errors(include_url=False, include_input=False)
+        lines = [f"{path}:{_line(marked, f['loc'])}: {'.'.join(str(p) for p in f['loc']) or 'policy'}: {f['msg']}" for f in faults[:5]]
+        raise OperatorError("\n".join(lines), tip="the shipped policy file explains every field") from None
+
+
+def usable_policy(path: Path) -> Policy:
+    """For a running executor a broken policy is a missing one: Unavailable, nothing is applied until it is repaired."""
+    try:
+        return load_policy(path)
+    except OperatorError as error:
+        raise Unavailable("policy", str(error)) from error
+
+
+def _line(node: Any, where: tuple[int | str, ...]) -> int:
+    """The line of the deepest part of `where` that the file holds."""
+    line = 1
+    for part in where:
+        try:
+            line = (node.lc.item(part) if isinstance(part, int) else node.lc.key(part))[0] + 1
+            node = node[part]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            continue
+    return line
