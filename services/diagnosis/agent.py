@@ -45,7 +45,8 @@ def signature_of(target: str, check: str, cause: str) -> str:
 def evidence_of(facts: Facts) -> dict[str, Evidence]:
     """Every fact under the key by which causes cite it. Ids are stable for the same facts."""
     found: dict[str, Evidence] = {}
-    for i, shift in enumerate(_ordered(facts), 1):
+    check_first = sorted(facts.shifts, key=lambda s: (s.name != facts.check, -s.strength, -s.tie, s.name))
+    for i, shift in enumerate(check_first, 1):
         found[f"metric:{shift.name}"] = _of_shift(f"m{i}", shift)
     for i, used in enumerate(facts.saturations, 1):
         found[f"saturation:{used.name}"] = _of_saturation(f"s{i}", used)
@@ -80,11 +81,6 @@ def _recalled(facts: Facts) -> dict[str, Evidence]:
             summary=_short(f"{one.kind}: {one.title}", 200), query=one.id[:200], sample=_short(one.text, 200),
         )
     return found
-
-
-def _ordered(facts: Facts) -> list[Shift]:
-    """The check first, then what moved most."""
-    return sorted(facts.shifts, key=lambda s: (s.name != facts.check, -s.strength, -s.tie, s.name))
 
 
 def _of_shift(id_: str, shift: Shift) -> Evidence:
@@ -134,11 +130,6 @@ def draft(facts: Facts, ranked: Sequence[Ranked], *, min_shown: float, shown: in
     head = sum(c.confidence >= causes[0].confidence - margin for c in causes) if causes else 0
     missing = tuple(_short(f"{name}: {why}", 300) for name, why in sorted(facts.failed.items()))
     return Draft(facts, tuple(causes), tuple(evidence.values()), missing, head)
-
-
-def stands_out(found: Draft, min_confidence: float) -> bool:
-    """Is the first cause likely enough to act on?"""
-    return bool(found.causes) and found.causes[0].confidence >= min_confidence
 
 
 def reordered(found: Draft, order: Sequence[str]) -> Draft:

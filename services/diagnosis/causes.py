@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -38,32 +38,23 @@ def _compiled(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return patterns
 
 
+Patterns = Annotated[tuple[str, ...], AfterValidator(_compiled)]
+
+
 class MetricSign(_Strict):
     """A number whose name and query match one of `any` and that moved. `role` narrows it to one role of the target's signals."""
 
-    any: tuple[str, ...] = (".",)
+    any: Patterns = (".",)
     moved: Literal["up", "down", "either"] = "up"
     role: Literal["", "check", "guard", "traffic"] = ""
-    unless: tuple[str, ...] = ()
-
-    @field_validator("any", "unless")
-    @classmethod
-    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _compiled(value)
-
+    unless: Patterns = ()
 
 class LogSign(_Strict):
     """A kind of line that matches one of `any` and is new or more frequent since the onset."""
 
-    any: tuple[str, ...]
+    any: Patterns
     novelty: tuple[Novelty, ...] = ("new", "grown")
     severe: bool | None = None
-
-    @field_validator("any")
-    @classmethod
-    def _patterns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _compiled(value)
-
 
 class Sign(_Strict):
     """One thing to look for; exactly one of the kinds is given."""
@@ -72,15 +63,13 @@ class Sign(_Strict):
     metric: MetricSign | None = None
     log: LogSign | None = None
     change: tuple[ChangeKind, ...] = ()
-    saturated: tuple[str, ...] = Field(default=(), description="patterns over the names of a used-up resource")
-    unhealthy: bool = False
+    saturated: Patterns = Field(default=(), description="patterns over the names of a used-up resource")
 
     @model_validator(mode="after")
     def _one_kind(self) -> "Sign":
-        kinds = [bool(k) for k in (self.metric, self.log, self.change, self.saturated, self.unhealthy)]
+        kinds = [bool(k) for k in (self.metric, self.log, self.change, self.saturated)]
         if sum(kinds) != 1:
-            raise ValueError("exactly one of metric, log, change, saturated, unhealthy")
-        _compiled(self.saturated)
+            raise ValueError("exactly one of metric, log, change, saturated")
         return self
 
 
@@ -171,14 +160,11 @@ def _told(facts: Facts, cause: str) -> dict[str, Match]:
         told["runbook"] = Match(RUNBOOK_WEIGHT / len(facts.runbooks), (f"runbook:{facts.runbooks[cause].name}",))
     if cause in facts.lessons:
         told["lesson"] = Match(LESSON_WEIGHT, (f"lesson:{facts.lessons[cause].id}",))
-    alike = tuple(f"similar:{s.id}" for s in facts.similar if s.kind == "incident" and _mentions(s.text, cause))
+    incidents = [s for s in facts.similar if s.kind == "incident"]
+    alike = tuple(f"similar:{s.id}" for s in incidents if re.search(rf"\b{cause}\b", s.text))
     if alike and "lesson" not in told:
         told["similar"] = Match(MEMORY_WEIGHT, alike)
     return told
-
-
-def _mentions(text: str, cause: str) -> bool:
-    return re.search(rf"\b{re.escape(cause)}\b", text) is not None
 
 
 def look(facts: Facts, sign: Sign) -> Match:
@@ -189,9 +175,7 @@ def look(facts: Facts, sign: Sign) -> Match:
         return _best({f"log:{p.template}": _said(facts, sign.log, i) for i, p in enumerate(facts.patterns)})
     if sign.change:
         return _best({f"change:{c.kind}:{c.what}": c.strength if c.kind in sign.change else 0.0 for c in facts.changes})
-    if sign.saturated:
-        return _best({f"saturation:{s.name}": float(_any(sign.saturated, s.name)) for s in facts.saturations})
-    return Match(1.0, ("health",)) if facts.health and not facts.health.well else Match(0.0, ())
+    return _best({f"saturation:{s.name}": float(_any(sign.saturated, s.name)) for s in facts.saturations})
 
 
 def _best(strengths: Mapping[str, float]) -> Match:

@@ -10,6 +10,7 @@ from autopatch.chassis.llm.errors import BudgetSpent, PromptTooLong, Unreadable
 from autopatch.chassis.llm.factory import build as build_llm
 from autopatch.chassis.llm.ledger import Ledger
 from autopatch.chassis.llm.port import Llm
+from autopatch.chassis.llm.prompt import PromptFile
 from autopatch.chassis.llm.settings import Mode
 from autopatch.chassis.room import Heard, Reject, Room
 from autopatch.chassis.telemetry import span
@@ -25,7 +26,8 @@ from services.diagnosis.agent import Draft
 from services.diagnosis.ports import Health, History, Sources
 from services.diagnosis.settings import Settings
 
-CAUSES = Path(__file__).parent / "causes"
+HERE = Path(__file__).parent
+CAUSES = HERE / "causes"
 
 
 def build(
@@ -55,7 +57,7 @@ class Diagnosis:
         self.health = health
         self.llm = llm
         self.rules = causes.load(CAUSES)
-        self.prompt = wording.prompt_file()
+        self.prompt = PromptFile.read(HERE / "prompts" / "rank.md")
 
     async def start(self) -> None:
         """Makes the model, when the settings name one."""
@@ -87,7 +89,7 @@ class Diagnosis:
             opened.set_attribute("causes", [f"{r.rule.id} {r.confidence:.2f} ({', '.join(r.signs)})" for r in ranked])
             opened.set_attribute("missing", list(found.missing))
         budget = Ledger.of(incident, self.settings.llm.limits)
-        if not agent.stands_out(found, self.settings.min_confidence):
+        if not found.causes or found.causes[0].confidence < self.settings.min_confidence:
             if "lessons" in facts.failed:
                 raise Unavailable("knowledge", f"nothing stands out without it: {facts.failed['lessons']}")
             use = budget.use(mode=self._mode(), note="nothing stands out, so there was nothing to ask a model")

@@ -1,7 +1,5 @@
 """What a model is asked, and what of its answer counts. It can reorder what is open and explain; it adds nothing."""
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, create_model
@@ -31,11 +29,6 @@ def answer_for(found: Draft) -> type[Ranking]:
     )
 
 
-def prompt_file() -> PromptFile:
-    """The prompt beside this module. Raises OperatorError."""
-    return PromptFile.read(Path(__file__).parent / "prompts" / "rank.md")
-
-
 def prompt(file: PromptFile, found: Draft, max_tokens: int) -> Prompt:
     """Cited evidence first, so that what a cut takes away matters least. Raises PromptTooLong."""
     head = found.causes[: found.head]
@@ -45,14 +38,10 @@ def prompt(file: PromptFile, found: Draft, max_tokens: int) -> Prompt:
     causes = "\n".join(f"{c.id} {c.confidence:.0%} ({', '.join(c.cites)}): {c.summary}" for c in head)
     values: dict[str, str | Untrusted] = {
         "target": found.facts.target, "check": found.facts.check, "onset": found.facts.onset.isoformat(timespec="seconds"),
-        "causes": causes, "evidence": Untrusted(redact(seen), keep="head"), "missing": _missing(found.missing),
-        "count": str(found.head),
+        "causes": causes, "evidence": Untrusted(redact(seen), keep="head"),
+        "missing": ", ".join(m.partition(":")[0] for m in found.missing) or "nothing", "count": str(found.head),
     }
     return file.render(values, max_tokens=max_tokens)
-
-
-def _missing(missing: Sequence[str]) -> str:
-    return ", ".join(m.partition(":")[0] for m in missing) or "nothing"
 
 
 def taken(found: Draft, answer: Ranking) -> tuple[Draft, str]:
