@@ -133,9 +133,14 @@ def _value(setting: str, text: str, bounds: Bounds) -> Scalar:
 
 
 def _settings(question: Question) -> dict[str, Bounds]:
+    """What may be set and is set now, by file:key."""
+    present = {(config.file, key) for config in question.state.configs for key in config.values}
     if question.target.source_of_truth == "git":
         return {}
-    return {f"{file.name}:{key}": bounds for file in question.target.configs for key, bounds in file.editable.items()}
+    return {
+        f"{file.name}:{key}": bounds for file in question.target.configs for key, bounds in file.editable.items()
+        if (file.name, key) in present
+    }
 
 
 def _releases(question: Question) -> list[str]:
@@ -162,8 +167,10 @@ def _allowed(question: Question) -> str:
     for name, bounds in _settings(question).items():
         file, _, key = name.partition(":")
         choices = f", one of {', '.join(bounds.choices)}" if bounds.choices else ""
-        span = f", from {bounds.min:g}" * (bounds.min is not None) + f", up to {bounds.max:g}" * (bounds.max is not None)
-        lines.append(f"- set_config {name}: {bounds.type}{span}{choices}; now {redact(repr(values.get((file, key))))[:60]}")
+        least = f", from {bounds.min:g}" if bounds.min is not None else ""
+        most = f", up to {bounds.max:g}" if bounds.max is not None else ""
+        now = redact(repr(values[file, key]))[:60]
+        lines.append(f"- set_config {name}: {bounds.type}{least}{most}{choices}; now {now}")
     lines += [f"- rollback_release to {release} (now {question.state.release})" for release in _releases(question)]
     return "\n".join(lines)
 

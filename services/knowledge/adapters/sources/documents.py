@@ -28,7 +28,7 @@ _KINDS = {kind.model_fields["kind"].default: kind for kind in get_args(get_args(
 
 
 class FrontMatter(Strict):
-    """What a runbook says about itself. `service`: a target's name, or the value of a label by which it claims alerts, or `any`."""
+    """What a runbook says about itself. `service`: a target's name, or the value of a label by which it claims alerts; `any`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
