@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from opentelemetry.trace import Tracer
 
 from autopatch.chassis import admin, asking, logs, metrics, stores, telemetry
 from autopatch.chassis.bus import TRANSIENT, Bus, connect
@@ -44,6 +45,7 @@ class Desk:
     blobs: stores.Blobs
     leases: stores.Bucket
     clock: Clock
+    tracer: Tracer
     common: Common
 
 
@@ -71,12 +73,14 @@ class Running:
     task: asyncio.Task[None]
 
 
-def desk(name: str, bus: Bus, common: Common, targets: FileTargets, clock: Clock, crash: Crash = no_crash) -> Desk:
+def desk(
+    name: str, bus: Bus, common: Common, targets: FileTargets, clock: Clock, tracer: Tracer, crash: Crash = no_crash
+) -> Desk:
     """Everything that hangs on one connection."""
     return Desk(
         name=name, bus=bus, log=EventLog(bus, clock, crash), asker=asking.BusAsker(bus), timers=stores.BusTimers(bus, name), targets=targets,
         records=stores.BusRecords(bus, crash), control=stores.BusControl(bus), unmatched=stores.BusUnmatched(bus), live=stores.BusLive(bus),
-        blobs=stores.Blobs(bus), leases=stores.Bucket(bus, cat.LEASES_BUCKET), clock=clock, common=common,
+        blobs=stores.Blobs(bus), leases=stores.Bucket(bus, cat.LEASES_BUCKET), clock=clock, tracer=tracer, common=common,
     )
 
 
@@ -92,10 +96,10 @@ async def start(
         common.nats_url, blueprint.name, nkey_folder=common.nkey_folder, budget_s=common.publish_budget_s, fatal=fatal
     )
     stack.push_async_callback(bus.close)
-    own = desk(blueprint.name, bus, common, targets, clock, crash)
     provider = telemetry.provider(blueprint.name, common.otlp_endpoint)
     stack.push_async_callback(asyncio.to_thread, provider.shutdown)
     tracer = provider.get_tracer("autopatch")
+    own = desk(blueprint.name, bus, common, targets, clock, tracer, crash)
     room = blueprint.build(settings, own)
     for hook in room.on_start:
         await hook()

@@ -35,7 +35,7 @@ HEARS: Mapping[str, tuple[type[ev.Event], ...]] = {
     "executor": (
         ev.Planned, ev.Rehearsed, ev.Approved, ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled,
     ),
-    "validator": (ev.Opened, ev.Reopened, ev.Applied),
+    "validator": (ev.Opened, ev.Reopened, ev.Applied, ev.Inconclusive),
     "knowledge": ENDINGS,
     "gateway": (),
 }

@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
@@ -130,13 +131,13 @@ class World:
 
         @router.post("/api/v1/query")
         async def query(request: Request) -> JSONResponse:
-            form = await request.form()
+            form = dict(parse_qsl((await request.body()).decode()))
             at = float(str(form.get("time", time.time())))
             return self._answer("vector", [{"metric": {}, "value": s} for s in self._samples(str(form["query"]), at, at, 1)])
 
         @router.post("/api/v1/query_range")
         async def query_range(request: Request) -> JSONResponse:
-            form = await request.form()
+            form = dict(parse_qsl((await request.body()).decode()))
             start, end, step = (float(str(form[k])) for k in ("start", "end", "step"))
             values = self._samples(str(form["query"]), start, end, step)
             return self._answer("matrix", [{"metric": {}, "values": values}] if values else [])
