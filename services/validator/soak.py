@@ -1,7 +1,7 @@
 """One soak: which windows are compared, and what is measured in them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from autopatch.chassis.room import Reject
 from autopatch.contract import events as ev
@@ -14,6 +14,10 @@ from services.validator.adapters.sources import measuring
 from services.validator.agent import Evidence
 from services.validator.ports import Health, Metrics
 from services.validator.ranks import Rule, Window
+
+
+RUN_S = 60.0
+"""How far back at least an unbroken run of red is looked for."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,15 @@ class Soak:
         return Evidence(check, self.check[1], tuple(rules), tuple(others), healthy, well.reason if well else "")
 
     async def _red_window(self, metrics: Metrics, pending_s: float, parts: int) -> Window:
-        """As long as the soak; where that holds too few samples, everything since the alert began."""
-        since = agent.red_since(self.alert, self.opened_at, pending_s)
+        """As long as the soak; where that holds too few samples, everything since the alert or an unbroken run of red began."""
+        since = min(self.applying_at, agent.red_since(self.alert, self.opened_at, pending_s))
         short = agent.red_window(since, self.applying_at, self.success, self.window.step_s)
-        if (await self._over(metrics, *self.check, short, parts)).blocks or since >= self.applying_at:
+        if (await self._over(metrics, *self.check, short, parts)).blocks:
             return short
-        return Window(since, self.applying_at, self.window.step_s)
+        back = timedelta(seconds=max(RUN_S, self.success.soak_s))
+        seen = await metrics.query_range(self.check[1].query, self.applying_at - back, self.applying_at, self.window.step_s)
+        run = ranks.red_run(self.check[1], seen, self.applying_at)
+        return Window(min(since, run), self.applying_at, self.window.step_s)
 
     async def _compare(
         self, metrics: Metrics, name: str, signal: Signal, red: Window, rule: Rule, alpha: float

@@ -249,6 +249,21 @@ async def test_a_young_alert_is_judged_from_the_pending_time_of_its_rule_on() ->
     assert found.comparisons[0].before.start == T0 - timedelta(seconds=15)
 
 
+async def test_an_alert_without_a_rule_is_judged_from_the_unbroken_run_of_red_on() -> None:
+    case = Case(_young(), {P95: lambda t: 0.05 if t < -30 or t >= 11 else 1.5}, at=82, rules=False)
+    found = await case.timer()
+    assert isinstance(found, ev.Recovered)
+    assert found.comparisons[0].before.start == T0 - timedelta(seconds=30)
+
+
+async def test_an_alert_that_claims_to_start_in_the_future_is_judged_all_the_same() -> None:
+    events = _young()
+    late = ALERT.model_copy(update={"starts_at": after(40)})
+    events[0] = (1, OPENED.model_copy(update={"alert": late}))
+    found = await Case(events, {P95: cured(11)}, at=82, rules=False).timer()
+    assert isinstance(found, ev.Recovered)
+
+
 def _young() -> list[tuple[float, ev.Event]]:
     events = [(min(t, 9), e) for t, e in up_to_applied()]
     events[-2] = (10, events[-2][1])
