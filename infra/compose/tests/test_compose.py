@@ -8,8 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import nats as client
 import pytest
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
 from ruamel.yaml import YAML
 
 from autopatch.chassis.llm.settings import LlmSettings
@@ -110,14 +111,17 @@ def test_nats_accepts_the_generated_users_and_turns_others_away(tmp_path: Path) 
     keys.main(tmp_path / "keys")
     server = nats.start(tmp_path, authorization='include "keys/accounts.conf"')
 
-    async def connect(**given: str) -> None:
-        found = await client.connect(server.url, allow_reconnect=False, connect_timeout=2, error_cb=_quiet, **given)
-        await found.close()
+    async def connect(seed: str | None) -> None:
+        found = Client()
+        try:
+            await found.connect(server.url, allow_reconnect=False, connect_timeout=2, error_cb=_quiet, nkeys_seed=seed)
+        finally:
+            await found.close()
 
     try:
-        asyncio.run(connect(nkeys_seed=str(tmp_path / "keys" / "monitor.nk")))
-        with pytest.raises(client.errors.Error):
-            asyncio.run(connect())
+        asyncio.run(connect(str(tmp_path / "keys" / "monitor.nk")))
+        with pytest.raises(NatsError):
+            asyncio.run(connect(None))
     finally:
         server.stop()
 
