@@ -31,12 +31,18 @@ class Unmatched(Protocol):
 class MonitorChassis(Protocol):
     """The part of the chassis that this room stands on."""
 
-    log: OpeningLog
-    records: Records
-    targets: Targets
-    unmatched: Unmatched
-    clock: Clock
-    tracer: Tracer
+    @property
+    def log(self) -> OpeningLog: ...
+    @property
+    def records(self) -> Records: ...
+    @property
+    def targets(self) -> Targets: ...
+    @property
+    def unmatched(self) -> Unmatched: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def tracer(self) -> Tracer: ...
 
 
 class HeldAlerts(Protocol):

@@ -15,7 +15,7 @@ LONGEST_LABEL = 512
 LONGEST_ANNOTATION = 4000
 BUDGET = 14_000
 """Bytes of JSON that labels, and annotations, may take each."""
-CONSIDERED = 64_000
+CONSIDERED = 16_000
 
 
 def told(
