@@ -142,7 +142,9 @@ class Gateway:
         except httpx2.HTTPError as error:
             raise self._unreachable(error) from error
 
-    def follow_on(self, after: int, incident_id: str, lost: Callable[[str], None], patience_s: float = 120) -> Iterator[tuple[Stored, str]]:
+    def follow_on(
+        self, after: int, incident_id: str, lost: Callable[[str], None], patience_s: float = 120
+    ) -> Iterator[tuple[Stored, str]]:
         """The same over broken connections; `lost(reason)` is told. Gives up after `patience_s` without one that works.
 
         Raises at once when the first connection cannot be made.

@@ -8,9 +8,10 @@ import typer
 
 from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.chassis.settings import Common, template
-from autopatch.cli.output import Json, Output, group
+from autopatch.cli.output import Json, Output, checked, group
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.document import bus_markdown
+from services.executor.adapters.policy_file import load_policy
 
 policy = group("Check a policy file.")
 bus = group("Print the catalogue of the bus.")
@@ -18,15 +19,13 @@ bus = group("Print the catalogue of the bus.")
 
 @policy.command("check")
 def policy_check(file: Annotated[Path, typer.Argument(metavar="FILE")], as_json: Json = False) -> None:
-    """Read a policy as the executor does; a mistake is named by line and field."""
-    from services.executor.policy import read_policy
-
+    """Read a policy as the executor does; each mistake is named by line and field."""
     out = Output(as_json)
-    found = read_policy(file)
+    names = [rule.name for rule in checked(out, file, lambda: load_policy(file)).rules]
     if as_json:
-        out.data({"ok": True, "file": str(file), "rules": [rule.name for rule in found.rules]})
+        out.data({"ok": True, "rules": names})
     else:
-        out.say(f"ok: {len(found.rules)} rules: {', '.join(rule.name for rule in found.rules)}")
+        out.say(f"ok: {', '.join(names)}")
 
 
 @policy.callback()

@@ -1,4 +1,4 @@
-"""The checks behind `autopatch doctor`. Each returns what it found or raises OperatorError or Unavailable; none takes over 5 s."""
+"""The checks behind `autopatch doctor`. Each returns what it found or raises OperatorError or Unavailable, within 5 s."""
 
 import importlib.util
 import json
@@ -16,6 +16,7 @@ from autopatch.chassis.targets import load_targets
 from autopatch.cli.client import Gateway, Session
 from autopatch.cli.lab.programs import CACHE, at_least, find, version
 from autopatch.contract.errors import OperatorError, Unavailable
+from services.executor.adapters.policy_file import load_policy
 from services.gateway.adapters.http.tokens import read
 from services.knowledge.adapters.embedder import embedder as make_embedder
 
@@ -47,7 +48,7 @@ def nats(url: str) -> Finding:
             info = json.loads(connection.makefile("rb").readline(65536).removeprefix(b"INFO "))
     except OSError:
         program = at_least(find("nats-server"), OLDEST_NATS)
-        return Finding("stopped", f"{program} {_dotted(version(program))}, nothing at {url}", "autopatch up starts with one running")
+        return Finding("stopped", f"{program} {_dotted(version(program))}, nothing at {url}", "autopatch up starts one")
     except ValueError:
         raise Unavailable("nats-server", f"what answers at {url} is not NATS", tip="set AUTOPATCH_NATS_URL") from None
     found = tuple(int(p) for p in str(info.get("version", "0")).split("-")[0].split(".") if p.isdigit())
@@ -66,9 +67,8 @@ def targets(folder: str) -> Finding:
 
 def policy(file: str) -> Finding:
     """The executor's policy file."""
-    from autopatch.cli.files import rules_of
-
-    return Finding("ok", f"{len(rules_of(Path(file)))} rules in {file}")
+    rules = load_policy(Path(file)).rules
+    return Finding("ok", f"{len(rules)} rules in {file}: {', '.join(rule.name for rule in rules)}")
 
 
 def tokens(file: str) -> Finding:
@@ -107,13 +107,14 @@ def prometheus(folder: str) -> Finding:
     silent = [url for url in urls if not _answers(f"{url}/-/ready")]
     if not silent:
         return Finding("ok", ", ".join(urls))
-    return Finding("stopped", f"{find('prometheus')}, silent: {', '.join(silent)}", "start it, or correct `prometheus` in the target file")
+    remedy = "start it, or correct `prometheus` in the target file"
+    return Finding("stopped", f"{find('prometheus')}, silent: {', '.join(silent)}", remedy)
 
 
 def alertmanager(url: str) -> Finding:
     """For silences and lost webhooks."""
     if not url:
-        return Finding("off", "AUTOPATCH_MONITOR_ALERTMANAGER_URL is not set: silences are unknown, lost webhooks stay lost")
+        return Finding("off", "AUTOPATCH_MONITOR_ALERTMANAGER_URL is empty: no silences, lost webhooks stay lost")
     if _answers(f"{url.rstrip('/')}/-/ready"):
         return Finding("ok", url)
     return Finding("stopped", f"{find('prometheus-alertmanager', 'alertmanager')}, silent: {url}", "start it, or correct the URL")
@@ -136,7 +137,7 @@ def qdrant(url: str) -> Finding:
     if url:
         if _answers(f"{url.rstrip('/')}/readyz"):
             return Finding("ok", url)
-        raise Unavailable("qdrant", f"silent: {url}", tip="start it, or set AUTOPATCH_KNOWLEDGE_URL empty for the embedded engine")
+        raise Unavailable("qdrant", f"silent: {url}", tip="start it, or empty AUTOPATCH_KNOWLEDGE_URL to embed one")
     if importlib.util.find_spec("qdrant_edge") is None:
         raise Unavailable("qdrant", "the embedded engine is missing", tip="pip install 'autopatch[knowledge]'")
     return Finding("ok", "embedded engine")

@@ -1,5 +1,6 @@
 """`autopatch incidents`: list, show, watch."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -9,6 +10,7 @@ from autopatch.cli import render
 from autopatch.cli.client import Gateway, gateway
 from autopatch.cli.errors import GatewayRefused
 from autopatch.cli.output import Json, Output, coloured, group
+from autopatch.contract.errors import ContractError
 from autopatch.contract.lifecycle import Incident, State, Stored, apply
 from services.gateway.views import Page, Row, View
 from services.gateway.words import duration
@@ -82,7 +84,7 @@ def follow(out: Output, door: Gateway, incident_id: str) -> Incident:
     for stored, text in door.follow_on(0, incident_id, lambda reason: out.note(f"{reason}; trying again")):
         name = stored.envelope.incident_id
         before = seen.get(name, Incident(name))
-        seen[name] = now = apply(before, stored)
+        seen[name] = now = _after(before, stored)
         if out.json:
             envelope = stored.envelope.model_dump(mode="json")
             out.data({"sequence": stored.sequence, "state": now.state, "text": text, "envelope": envelope})
@@ -108,11 +110,30 @@ def rows_of(door: Gateway, limit: int, **params: object) -> list[Row]:
 
 
 def resolve(door: Gateway, beginning: str) -> str:
-    """The full id of the only incident that begins so; else what was given, for the gateway to refuse. Raises GatewayRefused."""
+    """The id of the only incident that begins so. Raises GatewayRefused when there is none, or more than one."""
+    unknown = GatewayRefused("there is no such incident", tip="`autopatch incidents list` shows those there are", status=404)
     if not beginning or not all(c.isascii() and (c.isalnum() or c in "-_") for c in beginning):
-        raise GatewayRefused("there is no such incident", tip="`autopatch incidents list` shows those there are")
+        raise unknown
+    try:
+        door.ask("GET", f"/incidents/{beginning}/events", params={"after": 2**53})
+        return beginning
+    except GatewayRefused as refused:
+        if refused.status != 404:
+            raise
     found = [row.id for row in rows_of(door, 500) if row.id.startswith(beginning)]
-    return found[0] if len(found) == 1 and beginning not in found else beginning
+    if len(found) > 1:
+        raise GatewayRefused(f"{len(found)} incidents begin so", tip=f"such as {found[0]} and {found[1]}")
+    if not found:
+        raise unknown
+    return found[0]
+
+
+def _after(incident: Incident, stored: Stored) -> Incident:
+    """One event later; of an incident whose beginning left the log long ago only the events are known, not the state."""
+    try:
+        return apply(incident, stored)
+    except ContractError:
+        return replace(incident, log=(*incident.log, stored))
 
 
 def _line(now: Incident, stored: Stored, text: str, *, every: bool) -> tuple[str | Text, ...]:

@@ -30,7 +30,8 @@ def search_command(
     """By meaning and by words, best first."""
     out, door = Output(as_json), gateway(ctx)
     with out.busy("searching"):
-        found = door.get("/knowledge/search", Found, {"q": text, "target": target, "kind": [str(k) for k in kind or ()], "limit": limit})
+        kinds = [str(k) for k in kind or ()]
+        found = door.get("/knowledge/search", Found, {"q": text, "target": target, "kind": kinds, "limit": limit})
     if as_json:
         out.data([item.model_dump(mode="json") for item in found.items])
     elif not found.items:

@@ -2,15 +2,20 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from autopatch.cli.errors import Failed
+from autopatch.contract.errors import OperatorError, Unavailable
+
+T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output, nothing else.")]
 
 STATES = {
@@ -66,6 +71,21 @@ class Output:
         """A spinner on stderr while something takes its time; nothing when stderr is no terminal."""
         with self.err.status(what):
             yield
+
+
+def checked(out: Output, path: Path, read: Callable[[], T]) -> T:
+    """What was read. Every mistake in it is a line on stderr, or an entry of `faults`; then Failed or exit code 1."""
+    try:
+        return read()
+    except (OperatorError, Unavailable) as error:
+        faults = str(error.args[0]).splitlines()
+        if out.json:
+            out.data({"ok": False, "error": faults[0], "tip": error.tip, "faults": faults})
+            raise typer.Exit(1) from None
+        for fault in faults:
+            out.note(fault)
+        counted = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
+        raise Failed(f"{path}: {counted}", tip=error.tip or "correct the lines above") from None
 
 
 def coloured(state: str) -> Text:

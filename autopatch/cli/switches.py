@@ -7,9 +7,7 @@ import typer
 
 from autopatch.chassis.targets import load_targets
 from autopatch.cli.client import gateway
-from autopatch.cli.errors import Failed
-from autopatch.cli.output import Json, Output, group
-from autopatch.contract.errors import OperatorError
+from autopatch.cli.output import Json, Output, checked, group
 from services.gateway.desk import PauseState, TargetView
 
 targets = group("List targets, check their files.")
@@ -63,17 +61,7 @@ def list_command(ctx: typer.Context, as_json: Json = False) -> None:
 def check_command(folder: Annotated[Path, typer.Argument(metavar="DIR")], as_json: Json = False) -> None:
     """Read every target file and name each mistake by file, line and field."""
     out = Output(as_json)
-    try:
-        found = load_targets(folder).all()
-    except OperatorError as error:
-        faults = str(error.args[0]).splitlines()
-        if as_json:
-            out.data({"ok": False, "error": faults[0], "tip": error.tip, "faults": faults})
-            raise typer.Exit(1) from None
-        for fault in faults:
-            out.note(fault)
-        counted = f"{len(faults)} fault{'s' if len(faults) > 1 else ''}"
-        raise Failed(f"{folder}: {counted}", tip=error.tip or "correct the lines above") from None
+    found = checked(out, folder, lambda: load_targets(folder).all())
     if as_json:
         out.data({"ok": True, "targets": [t.name for t in found]})
     else:

@@ -11,7 +11,7 @@ from autopatch.chassis.chassis import TargetRecord
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.telemetry import scope, span
 from autopatch.contract import events as ev
-from autopatch.contract.errors import Conflict
+from autopatch.contract.errors import Conflict, ContractError
 from autopatch.contract.lifecycle import Incident, State, Stored
 from autopatch.contract.model import Word
 from autopatch.contract.requests import Found, Search
@@ -97,11 +97,9 @@ class Desk:
 
     async def approve(self, incident_id: str, caller: Caller, plan_hash: str, comment: str) -> Outcome:
         """Raises NotFound, Forbidden, ContractError, Conflict, Unavailable."""
-        def decide(incident: Incident, now: datetime) -> ev.Event | None:
-            target = self._chassis.targets.get(incident.target)
-            return agent.approve(incident, target, caller, plan_hash, _clean(comment), now)
-
-        return await self._record(incident_id, caller, decide)
+        return await self._record(incident_id, caller, lambda i, now: agent.approve(
+            i, self._chassis.targets.get(i.target), caller, plan_hash, _clean(comment), now
+        ))
 
     async def reject(self, incident_id: str, caller: Caller, plan_hash: str, reason: str) -> Outcome:
         """Raises NotFound, Forbidden, ContractError, Conflict, Unavailable."""
@@ -167,9 +165,7 @@ class Desk:
         """Newest first. Raises Unavailable."""
         return list(reversed(await self._chassis.unmatched.newest(limit)))
 
-    async def search(
-        self, text: str, target: str, kinds: tuple[Kind, ...], limit: int
-    ) -> Found:
+    async def search(self, text: str, target: str, kinds: tuple[Kind, ...], limit: int) -> Found:
         """Raises Unavailable."""
         return await self._chassis.asker.ask(Search(text=text, target=target, kinds=kinds, limit=limit), Found)
 
@@ -179,8 +175,12 @@ class Desk:
         return await self._knowledge.ingest(documents)
 
     async def _row(self, incident_id: str) -> views.Row | None:
-        incident = await self._chassis.log.load(incident_id)
-        return views.row(incident, self._chassis.clock.now()) if incident.log else None
+        try:
+            incident = await self._chassis.log.load(incident_id)
+            return views.row(incident, self._chassis.clock.now()) if incident.log else None
+        except ContractError as error:
+            log.error("incident cannot be read", incident=incident_id, reason=str(error))
+            return None
 
     async def _record(self, incident_id: str, caller: Caller, decide: Decide) -> Outcome:
         for attempt in range(TRIES):
@@ -225,9 +225,7 @@ class Desk:
         raise Conflict("the target's record keeps changing", tip="try again")
 
 
-_VERBS: dict[type[ev.Event], str] = {
-    ev.Approved: "approve", ev.Rejected: "reject", ev.Cancelled: "cancel", ev.Reopened: "reopen",
-}
+_VERBS: dict[type[ev.Event], str] = {ev.Approved: "approve", ev.Rejected: "reject", ev.Cancelled: "cancel", ev.Reopened: "reopen"}
 
 
 def _waited(incident: Incident, basis: Stored, event: ev.Event, now: datetime) -> float | None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from autopatch.chassis.room import Room
 from services.gateway.adapters.http.door import door
+from services.gateway.adapters.http.gauges import Gauges
 from services.gateway.adapters.http.knowledge import KnowledgeDoor
 from services.gateway.adapters.http.routes import incidents, operations
 from services.gateway.adapters.http.stream import Streams
@@ -23,5 +24,6 @@ def build(settings: Settings, chassis: GatewayChassis, *, knowledge: Ingest | No
     )
     route = door(tokens, settings.max_body_bytes)
     return Room(
-        name="gateway", routers=(incidents(desk, streams, route), operations(desk, route)), on_stop=(streams.close,),
+        name="gateway", routers=(incidents(desk, streams, route), operations(desk, route)),
+        background=(Gauges(chassis.log, chassis.clock).run,), on_stop=(streams.close,),
     )

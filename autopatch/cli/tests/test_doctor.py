@@ -124,4 +124,4 @@ def test_the_whole_examination_exits_with_1_and_remedies_while_something_require
     assert by_name["tokens"]["status"] == "missing" and by_name["qdrant"]["status"] == "ok"
     assert all(f["remedy"] for f in told["findings"] if f["status"] == "missing")
     text = CliRunner().invoke(app, ["doctor"]).stdout
-    assert "missing  targets" in text and "→ set AUTOPATCH_TARGETS" in text
+    assert "missing targets" in text and "→ set AUTOPATCH_TARGETS" in text

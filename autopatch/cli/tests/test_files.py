@@ -33,6 +33,17 @@ def test_each_mistake_in_a_target_is_told_with_file_line_and_field(tmp_path: Pat
     assert not told["ok"] and len(told["faults"]) == 2
 
 
+def test_a_policy_is_read_as_the_executor_does(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("rules:\n  - name: config\n    actions: [set_config, reload]\n    targets: ['*']\n")
+    assert run("policy", "check", str(file)).stdout == "ok: config\n"
+    assert only_json(run("policy", "check", str(file), "--json")) == {"ok": True, "rules": ["config"]}
+    file.write_text("rules:\n  - name: config\n    actions: [set_fire]\n    targets: ['*']\n")
+    result = run("policy", "check", str(file))
+    assert result.exit_code == 1 and f"{file}:3: rules.0.actions.0" in result.stderr and "Traceback" not in result.output
+    assert run("policy", "check", str(tmp_path / "none")).exit_code == 1
+
+
 def test_the_bus_catalogue_is_the_generated_page() -> None:
     assert run("bus", "docs").stdout == bus_markdown()
     assert only_json(run("bus", "docs", "--json"))["markdown"] == bus_markdown()

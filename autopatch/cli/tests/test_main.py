@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
 from autopatch.cli import errors
@@ -52,20 +53,24 @@ def test_no_token_and_a_wrong_one_are_refused_with_a_remedy(run: Run) -> None:
     assert result.exit_code == 1 and "no valid token" in result.stderr and "AUTOPATCH_TOKEN" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["incidents", "show"], ["nonsense"], ["incidents", "list", "--limit", "0"], ["--nonsense"]])
+@pytest.mark.parametrize(
+    "arguments", [["incidents", "show"], ["nonsense"], ["incidents", "list", "--limit", "0"], ["--nonsense"]]
+)
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2 and "Traceback" not in result.output
 
 
-def test_what_is_not_the_gateway_is_told_apart(monkeypatch: pytest.MonkeyPatch, httpserver) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_not_the_gateway_is_told_apart(monkeypatch: pytest.MonkeyPatch, httpserver: HTTPServer) -> None:
     httpserver.expect_request("/v1/incidents").respond_with_data("<html>", content_type="text/html")
     monkeypatch.setenv("AUTOPATCH_URL", httpserver.url_for(""))
     result = CliRunner().invoke(app, ["incidents", "list"])
     assert result.exit_code == 3 and "not JSON" in result.stderr
 
 
-def test_what_up_kept_is_used_and_its_token_goes_nowhere_else(gateway: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_up_kept_is_used_and_its_token_goes_nowhere_else(
+    gateway: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = tmp_path / "state" / "cli.json"
     keep(kept, gateway.url, gateway.tokens["vic"])
     assert kept.stat().st_mode & 0o777 == 0o600 and json.loads(kept.read_text())["url"] == gateway.url

@@ -66,6 +66,13 @@ async def test_lists_are_newest_first_filtered_and_paged(chassis: FakeChassis, p
     assert (await vic.get("/v1/incidents", params={"before": "x"})).status_code == 404
 
 
+async def test_an_incident_that_cannot_be_read_does_not_hide_the_others(chassis: FakeChassis, person: As) -> None:
+    story.awaiting(chassis)
+    chassis.log.say("broken-1", ev.Stale(reason="without a beginning"), by="executor")
+    assert [i["id"] for i in (await person("vic").get("/v1/incidents")).json()["items"]] == [ID]
+    assert (await person("vic").get("/v1/incidents/broken-1")).status_code == 409
+
+
 async def test_an_open_incident_says_what_it_waits_for(chassis: FakeChassis, person: As) -> None:
     chassis.log.say(ID, story.opened(), by="monitor")
     chassis.log.say(ID, ev.Waiting(on="prometheus", reason="connection refused", room="validator"), by="validator")

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -45,8 +44,8 @@ async def real(tmp_path: Path) -> AsyncIterator[Real]:
     bus = await connect(server.url, "gateway", budget_s=2)
     await admin.prepare(bus, admin.Limits())
     targets: Any = FakeTargets(story.target())
-    own = desk("gateway", bus, Common(trace_url="http://j.test/{trace_id}"), targets, SystemClock())
-    chassis: Any = SimpleNamespace(**{**vars(own), "tracer": trace.get_tracer("test")})
+    common = Common(trace_url="http://j.test/{trace_id}")
+    chassis: Any = desk("gateway", bus, common, targets, SystemClock(), trace.get_tracer("test"))
     made = {role: mint(role, role, person=True) for role in ("viewer", "operator", "approver")}
     write(tmp_path / "t.yaml", [entry for _, entry in made.values()])
     room = build(Settings(tokens_file=str(tmp_path / "t.yaml")), chassis)
