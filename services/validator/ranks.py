@@ -119,7 +119,10 @@ def effect(before: float, after: float, threshold: float | None) -> float:
 def compare(
     name: str, signal: Signal, before: Measurement, after: Measurement, rule: Rule, *, alpha: float | None = None
 ) -> Comparison:
-    """Better, worse, the same, or unknown where a side does not cover its window. Traffic is only asked to be there."""
+    """Better, worse, the same, or unknown where a side does not cover its window. Traffic is only asked to be there.
+
+    A change below `min_effect` is the same whatever its p-value, so that is not computed.
+    """
     blank = Comparison(signal=name, role=signal.role, before=before, after=after, verdict="unknown", why=_lacking(before, after))
     if not before.blocks or not after.blocks:
         return blank
@@ -130,17 +133,21 @@ def compare(
         why = f"{is_now:.4g} against {was:.4g} while red"
         return blank.model_copy(update={"effect": moved, "verdict": "same" if enough else "worse", "why": why})
     gain = -moved if signal.bad == "above" else moved
-    lower = (signal.bad == "above") == (gain > 0)
-    p_value = p_lower(before.blocks, after.blocks) if lower else p_lower(after.blocks, before.blocks)
-    verdict = _verdict(gain, p_value, rule, rule.alpha if alpha is None else alpha)
+    p_value = None
+    if abs(gain) >= rule.min_effect:
+        p_value = p_lower(before.blocks, after.blocks) if moved < 0 else p_lower(after.blocks, before.blocks)
+    verdict = _verdict(gain, p_value, rule.alpha if alpha is None else alpha)
     if verdict == "same" and is_red(signal, is_now) and not is_red(signal, was):
         verdict = "worse"
-    why = f"median {was:.4g} -> {is_now:.4g}{signal.unit and ' '}{signal.unit} ({moved:+.0%}), p={p_value:.4f}"
+    elif verdict == "worse" and after.red_share == 0:
+        verdict = "same"  # what fails at once is fast: a number on the good side of its threshold is good
+    tested = "too little to test" if p_value is None else f"p={p_value:.4f}"
+    why = f"median {was:.4g} -> {is_now:.4g}{signal.unit and ' '}{signal.unit} ({moved:+.0%}), {tested}"
     return blank.model_copy(update={"p_value": p_value, "effect": moved, "verdict": verdict, "why": why})
 
 
-def _verdict(gain: float, p_value: float, rule: Rule, alpha: float) -> Verdict:
-    if p_value >= alpha or abs(gain) < rule.min_effect:
+def _verdict(gain: float, p_value: float | None, alpha: float) -> Verdict:
+    if p_value is None or p_value >= alpha:
         return "same"
     return "better" if gain > 0 else "worse"
 

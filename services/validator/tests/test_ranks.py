@@ -101,6 +101,12 @@ def test_a_guard_that_crosses_its_threshold_is_worse_even_by_little() -> None:
     assert compared(guard, [0.048] * 60, [0.052] * 60).verdict == "worse"
 
 
+def test_a_guard_on_the_good_side_of_its_threshold_is_not_worse_however_it_moved() -> None:
+    guard = Signal(query="latency", role="guard", threshold=0.2)
+    assert compared(guard, [0.03] * 60, [0.11] * 60).verdict == "same"
+    assert compared(guard.model_copy(update={"threshold": None}), [0.03] * 60, [0.11] * 60).verdict == "worse"
+
+
 def test_a_gap_in_a_window_makes_the_verdict_unknown() -> None:
     found = compared(CHECK, [1.0] * 60, [0.1] * 45)
     assert found.verdict == "unknown"

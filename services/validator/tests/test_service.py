@@ -4,9 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from autopatch.chassis.prometheus import Failed
 from autopatch.chassis.room import Reject, RetryLater, Room
+from autopatch.chassis.telemetry import scope
 from autopatch.contract import events as ev
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Measurement
@@ -346,6 +350,20 @@ async def test_a_recheck_without_prometheus_is_unknown() -> None:
 async def test_a_recheck_of_an_incident_that_is_not_there_is_unknown() -> None:
     case = Case(up_to_rehearsed())
     assert (await case.room.responders[Recheck](Recheck(incident_id="other"))).status == "unknown"  # type: ignore[attr-defined]
+
+
+async def test_every_measurement_and_the_verdict_are_spans() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with scope(provider.get_tracer("test"), "i1"):
+        await Case(up_to_applied(), at=172).timer()
+    spans = {s.name: dict(s.attributes or {}) for s in exporter.get_finished_spans()}
+    assert {"measure latency", "measure errors", "measure requests", "measure alert SlowAnswers"} <= spans.keys()
+    assert spans["measure latency"]["measurement.query"] == P95
+    assert len(spans["measure latency"]["measurement.blocks"]) == 6  # type: ignore[arg-type]
+    assert spans["judge recovery"]["verdict"] == "recovered"
+    assert all(s["incident.id"] == "i1" for s in spans.values())
 
 
 async def test_every_verdict_fits_an_event() -> None:
