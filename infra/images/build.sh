@@ -77,15 +77,18 @@ base_from_packages() { # inputs
 
 base_from_registry() { # inputs
   local container
-  say "$base: pulling $AUTOPATCH_BASE_IMAGE"
-  docker pull --quiet "$AUTOPATCH_BASE_IMAGE" >"$work/pull.log" 2>&1 || {
-    say "cannot pull it ($(tail -n 1 "$work/pull.log")): falling back to Debian packages"
-    return 1
-  }
+  if ! docker image inspect "$AUTOPATCH_BASE_IMAGE" >/dev/null 2>&1; then
+    say "$base: pulling $AUTOPATCH_BASE_IMAGE"
+    docker pull --quiet "$AUTOPATCH_BASE_IMAGE" >"$work/pull.log" 2>&1 || {
+      say "cannot pull it ($(tail -n 1 "$work/pull.log")): falling back to Debian packages"
+      return 1
+    }
+  fi
   say "$base: installing Python libraries into it"
-  container=$(docker create --network host "$AUTOPATCH_BASE_IMAGE" pip install --no-cache-dir --root-user-action=ignore -r /requirements.txt)
+  container=$(docker create --network host --env PIP_BREAK_SYSTEM_PACKAGES=1 --env PIP_ROOT_USER_ACTION=ignore "$AUTOPATCH_BASE_IMAGE" \
+    python3 -m pip install --no-cache-dir --quiet -r /requirements.txt)
   made+=("$container")
-  docker cp -q "$here/requirements.txt" "$container:/requirements.txt" 2>/dev/null || docker cp "$here/requirements.txt" "$container:/requirements.txt"
+  tar -C "$here" -cf - requirements.txt | docker cp - "$container:/"
   docker start --attach "$container" >"$work/pip.log" 2>&1 || die "pip failed in $AUTOPATCH_BASE_IMAGE: $(tail -n 3 "$work/pip.log")"
   docker commit --change "LABEL $label=$1" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$container" "$base" >/dev/null
 }

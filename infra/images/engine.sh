@@ -17,11 +17,10 @@ answers() { # DOCKER_HOST
 # The engine that is there without us, if any.
 present() {
   command -v docker >/dev/null || return 1
-  if [ -n "${DOCKER_HOST:-}" ]; then
-    answers "$DOCKER_HOST" && echo "$DOCKER_HOST"
-  else
-    answers unix:///var/run/docker.sock && echo unix:///var/run/docker.sock
-  fi
+  local host=${DOCKER_HOST:-}
+  [ -n "$host" ] || host=$(docker context inspect --format '{{.Endpoints.docker.Host}}' 2>/dev/null) || host=
+  host=${host:-unix:///var/run/docker.sock}
+  answers "$host" && echo "$host"
 }
 
 # Sockets need short paths: a long DIR gets its run-time files in a short folder that DIR names.

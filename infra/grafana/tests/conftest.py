@@ -1,0 +1,6 @@
+"""The demo service's own metrics are asked for too."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "demo"))
