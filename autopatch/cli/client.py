@@ -149,18 +149,20 @@ class Gateway:
 
         Raises at once when the first connection cannot be made.
         """
-        alive = -patience_s
+        alive, told = -patience_s, ""
         while True:
             try:
                 for stored, text in self.follow(after, incident_id):
                     after, alive = stored.sequence, time.monotonic()
                     yield stored, text
-                alive = time.monotonic()
-                lost("the connection ended")
+                alive, reason = time.monotonic(), "the connection ended"
             except Unavailable as error:
                 if time.monotonic() - alive > patience_s:
                     raise
-                lost(str(error))
+                reason = str(error.args[0])
+            if reason != told:
+                lost(reason)
+            told = reason
             time.sleep(1)
 
     def close(self) -> None:

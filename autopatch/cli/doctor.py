@@ -29,7 +29,9 @@ def doctor(ctx: typer.Context, as_json: Json = False) -> None:
     else:
         for finding in found:
             _print(out, finding)
-        out.say(f"\n{len(failed)} missing." if failed else "\nEverything that is required is there.")
+        stopped = sum(f.status == "stopped" for f in found)
+        rest = f" {stopped} not running." if stopped else ""
+        out.say(f"\n{len(failed)} missing.{rest}" if failed else f"\nEverything that is required is there.{rest}")
     raise typer.Exit(1 if failed else 0)
 
 
