@@ -129,6 +129,6 @@ class Sandbox(Protocol):
 class Rehearse(Protocol):
     """Tries a plan on copies."""
 
-    async def __call__(self, target: Target, plan: Plan) -> Rehearsal:
-        """Red unchanged, green changed, or why not. Raises Unavailable."""
+    async def __call__(self, target: Target, plan: Plan, release: str) -> Rehearsal:
+        """Red unchanged, green changed, or why not. `release` runs now. Raises Unavailable, OperatorError."""
         ...

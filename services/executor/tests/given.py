@@ -6,7 +6,8 @@ from typing import Any
 
 from autopatch.contract import events as ev
 from autopatch.contract.actions import Action, Reload, Restart, RollbackRelease, SetConfig
-from autopatch.contract.evidence import ModelUse, Rehearsal
+from autopatch.contract.envelope import Envelope
+from autopatch.contract.evidence import Cause, ModelUse, Rehearsal, TargetState
 from autopatch.contract.lifecycle import Incident, Stored, apply
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck
 from autopatch.contract.target import Target
@@ -75,7 +76,7 @@ def add(incident: Incident, *events: ev.Event, at: datetime = NOW, by: str = "te
     """The incident some events later."""
     for event in events:
         sequence = incident.last_sequence + 1
-        envelope = ev.Envelope(
+        envelope = Envelope(
             event_id=f"{incident.id}-{sequence}", incident_id=incident.id, event=event.name, version=1, at=at, by=by,
             previous_hash=incident.last_hash, data=event,
         )
@@ -85,8 +86,6 @@ def add(incident: Incident, *events: ev.Event, at: datetime = NOW, by: str = "te
 
 def planned(plan: Plan, incident_id: str = "one", at: datetime = NOW) -> Incident:
     """Opened, reproduced, diagnosed and planned."""
-    from autopatch.contract.evidence import Cause, TargetState
-
     return add(
         Incident(incident_id),
         ev.Opened(target="payments", title="t", alert=RED_ALERT),

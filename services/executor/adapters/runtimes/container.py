@@ -9,7 +9,7 @@ from typing import Any
 from docker import DockerClient
 from docker.errors import APIError, NotFound
 
-from autopatch.contract.errors import OperatorError, Refused, StaleTarget
+from autopatch.contract.errors import AutoPatchError, OperatorError, Refused, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
 from services.executor.adapters.engine import Engine
@@ -45,13 +45,13 @@ class ContainerOfTarget:
             return await post(self._spec.reload_url)
         if not self._spec.reload_signal:
             raise Refused("the target names no way to reload", tip="add runtime.reload_url or runtime.reload_signal to the target file")
-        await self._do(lambda client: client.api.kill(container["Id"], self._spec.reload_signal), container)
+        await self._do(lambda client: client.api.kill(container["Id"], self._spec.reload_signal), container, gone=StaleTarget)
         return f"sent {self._spec.reload_signal}"
 
     async def restart(self, precondition: Precondition) -> str:
         """The same container again, by its id."""
         container = await self._demanded(precondition)
-        await self._do(lambda client: client.api.restart(container["Id"], timeout=self._grace_s), container, slow=True)
+        await self._do(lambda client: client.api.restart(container["Id"], timeout=self._grace_s), container, slow=True, gone=StaleTarget)
         return await self._well(container["Id"])
 
     async def run_release(self, release: str, precondition: Precondition) -> str:
@@ -135,8 +135,11 @@ class ContainerOfTarget:
         return await self._start(kept, None)
 
     async def _remove(self, container: Attrs) -> None:
-        with suppress(StaleTarget):
-            await self._do(lambda client: client.api.remove_container(container["Id"], force=True), container, slow=True)
+        def remove(client: DockerClient) -> None:
+            with suppress(NotFound):
+                client.api.remove_container(container["Id"], force=True)
+
+        await self._do(remove, container, slow=True)
 
     async def _well(self, container_id: str) -> str:
         async def look() -> RuntimeState:
@@ -146,11 +149,11 @@ class ContainerOfTarget:
         state = await wait_well(look, self._health, self._patience_s)
         return f"release {state.release} runs as {state.instance}"
 
-    async def _do(self, work: Any, container: Attrs, *, slow: bool = False) -> Any:
+    async def _do(self, work: Any, container: Attrs, *, slow: bool = False, gone: type[AutoPatchError] = Failed) -> Any:
         try:
             return await self._engine.do(work, timeout_s=self._grace_s + 60 if slow else None)
         except NotFound:
-            raise StaleTarget(f"container {container['Id'][:12]} is gone") from None
+            raise gone(f"container {container['Id'][:12]} is gone") from None
         except APIError as error:
             raise Failed(f"{self._spec.container}: {error.explanation or error}") from error
 

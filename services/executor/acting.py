@@ -1,0 +1,135 @@
+"""From the claim to the effect, and back: every step is looked for before it is done, under a fence, and can be taken back."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.room import Heard
+from autopatch.chassis.telemetry import annotate, span
+from autopatch.contract import events as ev
+from autopatch.contract.actions import describe
+from autopatch.contract.errors import OperatorError, Refused, StaleTarget
+from autopatch.contract.lifecycle import Incident, State
+from autopatch.contract.plan import Plan, StepResult, UndoRecord
+from autopatch.contract.target import Target
+from services.executor import agent
+from services.executor.deciding import subject
+from services.executor.ports import Failed, Hands
+
+Events = Sequence[ev.Event]
+T = TypeVar("T")
+
+
+class Acting:
+    """Handlers of applying, of what makes a rollback due, of rolling_back, and of a cancellation while any of that is under way."""
+
+    def __init__(self, chassis: Chassis, hands: Callable[[Target], Hands], crash: Callable[[str], None]) -> None:
+        self._chassis = chassis
+        self._hands = hands
+        self._crash = crash
+
+    async def applying(self, heard: Heard) -> Events:
+        """Act. Under the fence the incident is read again: it may have moved on while this process was paused."""
+        self._crash("received")
+        target, plan = subject(self._chassis, heard.incident)
+        hands = self._hands(target)
+        async with hands.fence():
+            incident = await self._chassis.log.load(heard.incident.id)
+            claim = incident.last(ev.Applying)
+            if incident.state is not State.APPLYING or claim is None:
+                return []
+            decided = await self._apply(incident, hands, plan, claim.undo)
+            self._crash("before_return")
+            return [decided]
+
+    async def undo_due(self, heard: Heard) -> Events:
+        """Claim the rollback."""
+        event = heard.event
+        reason = event.reason if isinstance(event, ev.ApplyFailed | ev.NotRecovered) else agent.cancelled_by(heard.incident)
+        return [ev.RollingBack(reason=reason)] if heard.incident.state is State.UNDO_DUE else []
+
+    async def cancelled(self, heard: Heard) -> Events:
+        """Whoever was at work when the cancellation came is no longer current: this handler ends what it began."""
+        match heard.incident.state:
+            case State.APPLYING:
+                return await self.applying(heard)
+            case State.UNDO_DUE:
+                return await self.undo_due(heard)
+            case State.ROLLING_BACK:
+                return await self.rolling_back(heard)
+            case _:
+                return []
+
+    async def rolling_back(self, heard: Heard) -> Events:
+        """Undo. Neither pause nor hold stop it, only the target's own precondition does."""
+        self._crash("received")
+        target, plan = subject(self._chassis, heard.incident)
+        hands = self._hands(target)
+        async with hands.fence():
+            incident = await self._chassis.log.load(heard.incident.id)
+            if incident.state is not State.ROLLING_BACK:
+                return []
+            decided = await self._roll_back(incident, hands, plan)
+            self._crash("before_return")
+            return [decided]
+
+    async def _apply(self, incident: Incident, hands: Hands, plan: Plan, undo: Sequence[UndoRecord]) -> ev.Event:
+        results: list[StepResult] = []
+        for index, step in enumerate(plan.steps):
+            with span("action", action=describe(step.action), step=index, plan_hash=plan.hash) as current:
+                if await hands.has_effect(plan, undo, index):
+                    results.append(StepResult(step=index, done=True, detail="was done already", already=True))
+                    annotate(current, already=True)
+                    continue
+                incident = await self._chassis.log.load(incident.id)
+                if incident.cancel_requested:
+                    return agent.stopped(plan, results, agent.cancelled_by(incident))
+                try:
+                    self._crash("before_effect")
+                    detail = await to_its_end(hands.act(plan, undo, index))
+                    self._crash("after_effect")
+                except StaleTarget as error:
+                    return agent.stopped(plan, results, f"step {index + 1}: {error}")
+                except (Failed, Refused, OperatorError) as error:
+                    return agent.failed(plan, results, index, str(error))
+                annotate(current, detail=detail)
+                results.append(StepResult(step=index, done=True, detail=detail))
+        incident = await self._chassis.log.load(incident.id)
+        if incident.cancel_requested:
+            return agent.stopped(plan, results, agent.cancelled_by(incident))
+        rehearsed = incident.last(ev.Rehearsed)
+        return agent.applied(plan, results, rehearsed.rehearsal.diff if rehearsed else "", self._chassis.clock.now())
+
+    async def _roll_back(self, incident: Incident, hands: Hands, plan: Plan) -> ev.Event:
+        claim, begun = incident.last(ev.Applying), incident.last_stored(ev.RollingBack)
+        assert claim and begun
+        results: list[StepResult] = []
+        for index in agent.undo_order(plan):
+            record = claim.undo[index]
+            with span("rollback", action=describe(plan.steps[index].action), step=index, kind_of_undo=record.kind) as current:
+                try:
+                    if await hands.is_undone(plan, claim.undo, index, begun.envelope.at):
+                        results.append(StepResult(step=index, done=True, detail="as before", already=True))
+                        continue
+                    self._crash("before_effect")
+                    detail = await to_its_end(hands.take_back(plan, claim.undo, index))
+                    self._crash("after_effect")
+                except (StaleTarget, Failed, Refused, OperatorError) as error:
+                    results.append(StepResult(step=index, done=False, detail=str(error)))
+                    digests = f" (before {record.digest_before[:12]}, after {record.digest_after[:12]})" if record.digest_after else ""
+                    return ev.RollbackFailed(results=tuple(results), reason=f"step {index + 1}: {error}{digests}")
+                annotate(current, detail=detail)
+                results.append(StepResult(step=index, done=True, detail=detail))
+        nothing = all(record.kind == "none" for record in claim.undo)
+        return ev.RolledBack(results=tuple(results), detail="there was nothing to undo" if nothing else "")
+
+
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """A step on a target ends even when this task is cancelled; only then the cancellation goes on."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

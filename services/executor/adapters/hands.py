@@ -1,0 +1,152 @@
+"""The executor's hands on one target: each action looks whether its effect is there, acts under the target's own check, and can be taken back."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from autopatch.chassis import redaction
+from autopatch.contract.actions import Reload, Restart, RollbackRelease, SetConfig
+from autopatch.contract.errors import Refused, StaleTarget
+from autopatch.contract.evidence import ConfigState, TargetState
+from autopatch.contract.model import digest
+from autopatch.contract.plan import Plan, Precondition, UndoRecord
+from autopatch.contract.target import Target
+from services.executor.adapters.copies import contents, diff, restored, spliced, undo_records
+from services.executor.adapters.editors import format_of, read_values
+from services.executor.adapters.runtimes.checks import demand
+from services.executor.adapters.runtimes.files import fence, read, replace, resolve
+from services.executor.ports import Prepared, Runtime
+
+Records = Sequence[UndoRecord]
+
+
+class TargetHands:
+    """Files by splicing, everything else by the target's runtime."""
+
+    def __init__(self, target: Target, runtime: Runtime, locks: Path, now: Callable[[], datetime]) -> None:
+        """`locks`: folder of the fences of this machine."""
+        self._target = target
+        self._runtime = runtime
+        self._locks = locks
+        self._now = now
+
+    def fence(self) -> AbstractAsyncContextManager[None]:
+        """One action on this target at a time on this machine."""
+        return fence(self._locks, self._target.name)
+
+    async def state(self) -> TargetState:
+        """Raises OperatorError when a configuration file cannot be read, Unavailable without an engine."""
+        runs = await self._runtime.inspect()
+        files = await asyncio.to_thread(contents, self._target)
+        configs = []
+        for name, content in files.items():
+            values = read_values(content.data, format_of(content.config.format), content.config.editable, content.config.path)
+            modified = datetime.fromtimestamp(content.real.stat().st_mtime, UTC)
+            configs.append(ConfigState(file=name, digest=digest(content.data), values=values, modified=modified))
+        return TargetState(
+            target=self._target.name, at=self._now(), running=runs.running, release=runs.release, releases=self._target.runtime.releases,
+            released_at=runs.released_at, instance=runs.instance, configs=tuple(configs),
+        )
+
+    async def prepare(self, plan: Plan) -> Prepared:
+        """Looks at everything that the plan's preconditions name; changes nothing."""
+        runs = await self._runtime.inspect()
+        files = await asyncio.to_thread(contents, self._target)
+        for step in plan.steps:
+            demand(step.precondition, runs)
+            wanted = step.precondition.config_digest
+            if isinstance(step.action, SetConfig) and wanted != (found := digest(files[step.action.file].data)):
+                raise StaleTarget(f"{step.action.file} is {found[:12]}, the plan was made for {(wanted or 'nothing')[:12]}")
+            if isinstance(step.action, RollbackRelease) and step.action.release == runs.release and runs.running:
+                raise Refused(f"release {runs.release} runs already")
+        records = undo_records(plan, files, runs.release)
+        if any(record.kind == "splice" and record.old == record.new for record in records):
+            raise Refused("the plan sets a value that is there already")
+        return Prepared(records, diff(plan, files, runs.release))
+
+    async def has_effect(self, plan: Plan, undo: Records, step: int) -> bool:
+        """By digest, release or instance."""
+        match plan.steps[step].action:
+            case SetConfig(file=file):
+                return self._digest(file) in {r.digest_after for r in undo[step:] if r.file == file}
+            case RollbackRelease(release=release):
+                runs = await self._runtime.inspect()
+                return runs.running and runs.release == release and not runs.half_way
+            case Restart():
+                runs = await self._runtime.inspect()
+                return runs.running and runs.instance != plan.steps[step].precondition.instance
+            case _:
+                return False
+
+    async def act(self, plan: Plan, undo: Records, step: int) -> str:
+        """One step."""
+        known = plan.steps[step].precondition.model_copy(update={"config_digest": None})
+        if any(isinstance(earlier.action, Restart | RollbackRelease) for earlier in plan.steps[:step]):
+            known = Precondition()
+        match plan.steps[step].action:
+            case SetConfig(file=file):
+                return await asyncio.to_thread(self._rewrite, file, undo[step].digest_before, undo[step].digest_after, undo[step], spliced)
+            case Reload():
+                return await self._runtime.reload(known)
+            case Restart():
+                return await self._runtime.restart(known)
+            case RollbackRelease(release=release):
+                return await self._runtime.run_release(release, known)
+            case other:
+                raise Refused(f"{other.kind} is not supported by this target's runtime")
+
+    async def is_undone(self, plan: Plan, undo: Records, step: int, since: datetime) -> bool:
+        """A file or release is as it was; a restart that loaded the old configuration again began after the rollback."""
+        record, action = undo[step], plan.steps[step].action
+        edited = any(r.kind == "splice" for r in undo)
+        if record.kind == "splice":
+            return self._digest(record.file) in {r.digest_before for r in undo[: step + 1] if r.file == record.file}
+        if record.kind == "release":
+            runs = await self._runtime.inspect()
+            return runs.running and runs.release == record.release and not runs.half_way
+        if isinstance(action, Restart) and edited:
+            runs = await self._runtime.inspect()
+            untouched = runs.instance == plan.steps[step].precondition.instance
+            return runs.running and (untouched or (runs.started_at is not None and runs.started_at >= since))
+        return not (isinstance(action, Reload) and edited)
+
+    async def take_back(self, plan: Plan, undo: Records, step: int) -> str:
+        """The opposite of one step; after a configuration was put back, reload and restart are done again."""
+        record = undo[step]
+        if record.kind == "splice":
+            return await asyncio.to_thread(self._rewrite, record.file, record.digest_after, record.digest_before, record, restored)
+        if record.kind == "release":
+            runs, action = await self._runtime.inspect(), plan.steps[step].action
+            assert isinstance(action, RollbackRelease)
+            if not runs.half_way and runs.release not in (action.release, record.release):
+                raise StaleTarget(f"release {runs.release} runs, which is neither {action.release} nor {record.release}")
+            return await self._runtime.run_release(record.release, Precondition(release=runs.release, instance=runs.instance))
+        return await (self._runtime.restart if isinstance(plan.steps[step].action, Restart) else self._runtime.reload)(Precondition())
+
+    async def logs(self, start: datetime, end: datetime, limit: int) -> Sequence[str]:
+        """The configuration is read first, so that its secrets are known to redaction."""
+        await asyncio.to_thread(contents, self._target)
+        lines = await self._runtime.logs(start, end, limit)
+        return await asyncio.to_thread(lambda: tuple(redaction.redact(line) for line in lines))
+
+    def _digest(self, name: str) -> str:
+        return digest(read(self._real(name)))
+
+    def _real(self, name: str) -> Path:
+        config = self._target.config(name)
+        if config is None:
+            raise StaleTarget(f"the target has no configuration file {name!r} any more")
+        return resolve(config.path)
+
+    def _rewrite(self, name: str, expected: str, wanted: str, record: UndoRecord, change: Callable[[bytes, UndoRecord], bytes]) -> str:
+        real = self._real(name)
+        data = read(real)
+        if digest(data) != expected:
+            raise StaleTarget(f"{name} is {digest(data)[:12]}, expected was {expected[:12]}: somebody else changed it")
+        made = change(data, record)
+        if digest(made) != wanted:
+            raise StaleTarget(f"{name} would become {digest(made)[:12]} instead of {wanted[:12]}")
+        replace(real, expected, made)
+        return f"{name}: {record.new if change is spliced else record.old} at byte {record.offset}"

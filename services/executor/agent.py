@@ -1,0 +1,128 @@
+"""What to do about each event: pure decisions over the incident, the target and what the world answered."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Literal, assert_never
+
+from autopatch.contract import events as ev
+from autopatch.contract.actions import RollbackRelease, SetConfig, describe
+from autopatch.contract.evidence import RehearsalRun
+from autopatch.contract.lifecycle import TERMINAL, Incident, State
+from autopatch.contract.plan import Plan, StepResult
+from autopatch.contract.target import Target
+from services.executor.policy import Verdict
+
+Label = Literal["unchanged", "changed"]
+KEPT = timedelta(hours=24)
+"""How far back a target's record remembers actions."""
+
+
+def outcome_of(exit_code: int | None) -> Literal["green", "red", "error"]:
+    """0 is green, 1 is red, everything else is neither."""
+    return "green" if exit_code == 0 else "red" if exit_code == 1 else "error"
+
+
+def not_passed(runs: Sequence[RehearsalRun]) -> str:
+    """Why the runs so far prove nothing; '' while they do."""
+    for run in runs:
+        wanted = "red" if run.label == "unchanged" else "green"
+        if run.outcome == "error":
+            last = run.output.splitlines()[-1] if run.output else "no output"
+            code = f"exit code {run.exit_code}" if run.exit_code is not None else "no exit code"
+            return f"the rehearsal of the {run.label} copy ended by an error: {code}: {last}"
+        if run.outcome != wanted:
+            if run.label == "unchanged":
+                return "the fault does not show in the rehearsal: the unchanged copy is green"
+            return f"the plan does not help in the rehearsal: the changed copy is still red{_shown(run)}"
+    return ""
+
+
+def _shown(run: RehearsalRun) -> str:
+    return f" ({', '.join(f'{name} {value:g}' for name, value in run.figures.items())})" if run.figures else ""
+
+
+def not_rehearsable(target: Target, plan: Plan) -> str:
+    """Why this plan cannot be rehearsed; '' when it can."""
+    if target.rehearse is None:
+        return "the target names no rehearse command"
+    if not any(isinstance(step.action, SetConfig | RollbackRelease) for step in plan.steps):
+        return f"nothing that a rehearsal could show is changed: {', '.join(describe(step.action) for step in plan.steps)}"
+    return ""
+
+
+def after_rehearsal(verdict: Verdict, plan: Plan, target: Target, now: datetime) -> ev.Event | None:
+    """What the policy's verdict leads to; None means that the gate is next."""
+    why = "; ".join(verdict.reasons)
+    match verdict.rung:
+        case "refuse":
+            return ev.Refused(plan_hash=plan.hash, rule=verdict.rule, reason=why)
+        case "observe" | "suggest":
+            return ev.Proposed(plan_hash=plan.hash, why=why)
+        case "approve":
+            return ev.ApprovalRequested(
+                plan_hash=plan.hash, why=why, approvers=target.approvers, needed=verdict.people,
+                expires_at=now + timedelta(seconds=target.approval_ttl_s),
+            )
+        case "auto":
+            return None
+        case _:
+            assert_never(verdict.rung)
+
+
+def not_approved(incident: Incident, plan: Plan) -> str:
+    """Why the approval does not hold for this plan; '' when it does."""
+    asked, given = incident.last(ev.ApprovalRequested), incident.last_stored(ev.Approved)
+    if asked is None or given is None:
+        return "nobody approved it"
+    if asked.plan_hash != plan.hash:
+        return f"approved was plan {asked.plan_hash[:12]}, this is {plan.hash[:12]}"
+    if given.envelope.at > asked.expires_at:
+        return f"approved at {given.envelope.at:%H:%M:%S}, after the request had expired at {asked.expires_at:%H:%M:%S}"
+    return ""
+
+
+def approvers(incident: Incident) -> tuple[str, ...]:
+    """Who approved what was asked last."""
+    return tuple(s.envelope.data.person for s in incident.since(ev.ApprovalRequested) if isinstance(s.envelope.data, ev.Approved))
+
+
+def holds(other: Incident) -> bool:
+    """Does that incident keep the target it holds? Yes while it acts, and while it may be about to."""
+    return other.state not in TERMINAL and other.state in (
+        State.REHEARSED, State.APPROVED, State.APPLYING, State.APPLIED, State.UNDO_DUE, State.ROLLING_BACK,
+    )
+
+
+def applied(plan: Plan, results: Sequence[StepResult], diff: str, now: datetime) -> ev.Applied:
+    """Every step has its effect."""
+    return ev.Applied(plan_hash=plan.hash, results=tuple(results), diff=diff, at=now)
+
+
+def stopped(plan: Plan, results: Sequence[StepResult], reason: str) -> ev.ApplyFailed | ev.Stale:
+    """A step could not be done, or a person cancelled: what was done must be undone; if nothing was, there is nothing to undo."""
+    if any(result.done for result in results):
+        return ev.ApplyFailed(plan_hash=plan.hash, results=tuple(results), reason=reason)
+    return ev.Stale(reason=f"{reason}; nothing was changed")
+
+
+def failed(plan: Plan, results: Sequence[StepResult], step: int, reason: str) -> ev.ApplyFailed:
+    """A step was begun and did not end well: it counts as done in part."""
+    failure = StepResult(step=step, done=False, detail=reason)
+    return ev.ApplyFailed(plan_hash=plan.hash, results=(*results, failure), reason=f"step {step + 1}: {reason}")
+
+
+def cancelled_by(incident: Incident) -> str:
+    """Who cancelled it, as a reason."""
+    event = incident.last(ev.Cancelled)
+    return f"cancelled by {event.person}" if event else "cancelled"
+
+
+def undo_order(plan: Plan) -> tuple[int, ...]:
+    """What was changed is put back last change first; then reload and restart are done again in their order."""
+    changes = [i for i, step in enumerate(plan.steps) if isinstance(step.action, SetConfig | RollbackRelease)]
+    return (*reversed(changes), *(i for i in range(len(plan.steps)) if i not in changes))
+
+
+def remembered(actions: Sequence[datetime], now: datetime) -> tuple[datetime, ...]:
+    """Times of actions with this one, as far back as any rule looks."""
+    return (*(at for at in actions if now - at < KEPT), now)[-100:]

@@ -1,0 +1,119 @@
+"""The composition root: which handler hears what, and which adapters it stands on."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import structlog
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.room import Room
+from autopatch.contract import events as ev
+from autopatch.contract import requests as rq
+from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.contract.evidence import TargetState
+from autopatch.contract.target import DockerRuntime, ProcessRuntime, Target
+from services.executor.acting import Acting
+from services.executor.adapters.engine import Engine
+from services.executor.adapters.hands import TargetHands
+from services.executor.adapters.policy_file import load_policy, usable_policy
+from services.executor.adapters.runtimes.container import ContainerOfTarget
+from services.executor.adapters.runtimes.process import ProcessOfTarget
+from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.owner import reap
+from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal
+from services.executor.deciding import Deciding
+from services.executor.ports import Hands, Rehearse, Runtime
+from services.executor.settings import Settings
+
+log = structlog.get_logger("executor")
+LOG_BYTES = 48 * 1024
+
+
+def build(
+    settings: Settings, chassis: Chassis, *, rehearse: Rehearse | None = None, hands: Callable[[Target], Hands] | None = None,
+    crash: Callable[[str], None] = lambda _: None,
+) -> Room:
+    """Tests pass hands, a rehearsal, and a `crash` that ends the process at received, decided, claimed, before_effect, after_effect
+    or before_return."""
+    engine = Engine(settings.docker_host)
+    sandbox = DockerSandbox(engine, slots=settings.sandbox_slots, runtime=settings.sandbox_runtime)
+    hands_on = hands or (lambda target: TargetHands(target, _runtime(target, settings, engine), Path(settings.locks), chassis.clock.now))
+    policy = Path(settings.policy)
+    deciding = Deciding(chassis, hands_on, rehearse or SandboxRehearsal(sandbox), lambda: usable_policy(policy), crash)
+    acting = Acting(chassis, hands_on, crash)
+    answers = Answers(chassis, hands_on)
+
+    async def check_policy() -> None:
+        try:
+            load_policy(policy)
+        except Unavailable as error:
+            log.warning("no policy: nothing will be applied", reason=error.reason)
+
+    async def reap_orphans() -> None:
+        try:
+            log.info("orphans of the sandbox removed", runs=await reap(engine))
+        except Unavailable as error:
+            log.warning("no engine: nothing will be rehearsed", reason=error.reason)
+
+    return Room(
+        name="executor",
+        handlers={
+            ev.Planned: deciding.planned, ev.Rehearsed: deciding.rehearsed, ev.Approved: deciding.approved, ev.Applying: acting.applying,
+            ev.ApplyFailed: acting.undo_due, ev.NotRecovered: acting.undo_due, ev.RollingBack: acting.rolling_back,
+            ev.Cancelled: acting.cancelled,
+        },
+        timers={"expiry": deciding.expiry},
+        responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs},
+        shielded=frozenset({ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled}),
+        on_start=(check_policy, reap_orphans),
+    )
+
+
+def _runtime(target: Target, settings: Settings, engine: Engine) -> Runtime:
+    match target.runtime:
+        case DockerRuntime() as container:
+            return ContainerOfTarget(
+                container, engine, health=target.health, grace_s=settings.stop_grace_s, patience_s=settings.well_s
+            )
+        case ProcessRuntime() as process:
+            paths = {config.name: config.path for config in target.configs}
+            return ProcessOfTarget(
+                process, paths, health=target.health, path=settings.process_path, grace_s=settings.stop_grace_s, patience_s=settings.well_s
+            )
+
+
+class Answers:
+    """What other rooms may know of a target."""
+
+    def __init__(self, chassis: Chassis, hands: Callable[[Target], Hands]) -> None:
+        self._chassis = chassis
+        self._hands = hands
+
+    async def inspect(self, request: rq.Inspect) -> TargetState:
+        """Raises OperatorError for an unknown target."""
+        return await self._hands(self._target(request.target)).state()
+
+    async def logs(self, request: rq.Logs) -> rq.LogLines:
+        """The newest lines that fit into an answer."""
+        lines = await self._hands(self._target(request.target)).logs(request.start, request.end, request.limit)
+        kept = await asyncio.to_thread(newest, lines, LOG_BYTES)
+        return rq.LogLines(lines=kept, truncated=len(kept) < len(lines) or len(lines) >= request.limit)
+
+    def _target(self, name: str) -> Target:
+        target = self._chassis.targets.get(name)
+        if target is None:
+            raise OperatorError(f"there is no target {name!r}", tip="target files are listed by `autopatch doctor`")
+        return target
+
+
+def newest(lines: Sequence[str], size: int) -> tuple[str, ...]:
+    """The last lines whose JSON stays below `size` bytes."""
+    kept: list[str] = []
+    for line in reversed(lines):
+        line = line[:4000]
+        size -= len(line.encode()) * 2 + 4 if not line.isascii() or '"' in line or "\\" in line else len(line) + 4
+        if size < 0:
+            break
+        kept.append(line)
+    return tuple(reversed(kept))
