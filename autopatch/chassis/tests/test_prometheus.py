@@ -187,11 +187,16 @@ def test_a_missing_or_empty_token_file_is_the_operators_mistake(tmp_path: Path, 
         from_target(target(str(file)))
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[str]:
-    binary = shutil.which("prometheus")
-    if not binary:
-        pytest.skip("no prometheus on the path")
+def binaries() -> list[str]:
+    """Debian's 2.42 where it is installed, and Prometheus 3 where it was unpacked."""
+    return [b for b in (shutil.which("prometheus"), str(Path(__file__).parents[3] / ".cache/bin/prometheus")) if b]
+
+
+@pytest.fixture(params=binaries())
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    binary: str = request.param
+    if not Path(binary).exists():
+        pytest.skip(f"no {binary}")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -1,8 +1,13 @@
 """Target files: what is read, and how mistakes are told."""
 
+import io
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from autopatch.chassis.chassis import Targets
 from autopatch.chassis.targets import FileTargets, load_target, load_targets
@@ -159,3 +164,33 @@ def test_a_missing_or_empty_folder_is_refused(tmp_path: Path) -> None:
 
 def test_targets_may_be_given_without_files() -> None:
     assert FileTargets([]).all() == ()
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=True) | st.sampled_from(["", "x", "kind", "docker"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["", "kind", "name", "1"]), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+def places(node: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inner = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    return [here, *(place for key, value in inner for place in places(value, (*here, key)))]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_whatever_stands_in_a_place_the_file_is_read_or_the_mistake_is_told(tmp_path: Path, data: st.DataObject) -> None:
+    document = YAML(typ="safe", pure=True).load(GOOD)
+    *parents, last = data.draw(st.sampled_from(places(document)[1:]))
+    node = document
+    for part in parents:
+        node = node[part]
+    node[last] = data.draw(JUNK)
+    out = io.StringIO()
+    YAML().dump(document, out)
+    file = written(tmp_path, out.getvalue())
+    try:
+        load_target(file)
+    except OperatorError as error:
+        assert f"{file}:" in str(error)

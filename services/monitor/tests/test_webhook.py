@@ -9,12 +9,15 @@ from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from autopatch.chassis.http import HttpServer, application
-from services.monitor.tests.given import FakeAlertmanager, alert, chassis, group, http, room
+from services.monitor.adapters.sources import wire
+from services.monitor.tests.given import NOW, FakeAlertmanager, alert, chassis, group, http, room
 
 PATH = "/v1/webhooks/alertmanager"
 
@@ -259,3 +262,22 @@ async def test_a_slow_parse_does_not_hold_up_other_requests() -> None:
             await asyncio.sleep(0.02)
         assert (await posting).status_code == 200
     assert len(waits) > 3 and sorted(waits)[len(waits) // 2] < 0.3
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3), max_leaves=8,
+)
+FIELDS = st.sampled_from(["status", "labels", "annotations", "startsAt", "endsAt", "generatorURL", "values"])
+
+
+@given(
+    st.one_of(JSON, st.builds(lambda a, t: {"alerts": a, "truncatedAlerts": t}, st.lists(st.dictionaries(FIELDS, JSON)), JSON))
+)
+def test_any_json_is_a_batch_or_unreadable_and_no_alert_goes_uncounted(value: Any) -> None:
+    try:
+        batch = wire.parse(json.dumps(value).encode(), "alertmanager", NOW)
+    except wire.Unreadable:
+        return
+    assert len(batch.alerts) + batch.ignored == len(value["alerts"])
+    assert batch.truncated >= 0

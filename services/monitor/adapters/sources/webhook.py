@@ -7,6 +7,7 @@ from typing import Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
+from starlette.requests import ClientDisconnect
 
 from autopatch.chassis.clock import Clock
 from autopatch.contract.errors import Unavailable
@@ -103,6 +104,8 @@ async def _body(request: Request, most: int, timeout_s: float) -> bytes:
                     raise Refusal(413, f"more than {most} bytes")
     except TimeoutError as error:
         raise Refusal(408, f"the body did not arrive within {timeout_s:g} s") from error
+    except ClientDisconnect as error:
+        raise Refusal(400, "the sender went away") from error
     return bytes(body)
 
 
