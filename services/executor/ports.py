@@ -1,55 +1,19 @@
-"""What the executor needs of the world: a runtime per kind of target, a sandbox, and hands that act on one target."""
+"""What the executor needs of the world: hands that act on one target, and a rehearsal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from autopatch.contract.errors import AutoPatchError
 from autopatch.contract.evidence import Rehearsal, TargetState
-from autopatch.contract.plan import Plan, Precondition, UndoRecord
+from autopatch.contract.plan import Plan, UndoRecord
 from autopatch.contract.target import Target
 
 
 class Failed(AutoPatchError):
     """A step was tried and did not work; what has been done so far must be undone."""
-
-
-@dataclass(frozen=True)
-class RuntimeState:
-    """`instance` changes with every start: container id or process id, and when it started. `half_way`: a release change was interrupted."""
-
-    running: bool
-    release: str = ""
-    instance: str = ""
-    started_at: datetime | None = None
-    released_at: datetime | None = None
-    half_way: bool = False
-
-
-class Runtime(Protocol):
-    """How a target runs. Actions check the precondition as they act and raise StaleTarget, Failed, Refused or Unavailable."""
-
-    async def inspect(self) -> RuntimeState:
-        """What runs now."""
-        ...
-
-    async def reload(self, precondition: Precondition) -> str:
-        """Have the configuration read again; returns what was done. May be repeated without harm."""
-        ...
-
-    async def restart(self, precondition: Precondition) -> str:
-        """Start anew, or start when stopped; returns when it is well again."""
-        ...
-
-    async def run_release(self, release: str, precondition: Precondition) -> str:
-        """Run a known release; finishes what an interrupted call began. Returns when it is well."""
-        ...
-
-    async def logs(self, start: datetime, end: datetime, limit: int) -> Sequence[str]:
-        """At most `limit` newest lines of that time, oldest first, not redacted."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -93,36 +57,6 @@ class Hands(Protocol):
 
     async def logs(self, start: datetime, end: datetime, limit: int) -> Sequence[str]:
         """Redacted lines, oldest first."""
-        ...
-
-
-@dataclass(frozen=True)
-class Job:
-    """One command for the sandbox. `files` are put into its work folder, paths relative to it."""
-
-    image: str
-    command: tuple[str, ...]
-    timeout_s: float
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """`exit_code` is None when the command did not end by itself; `why` says then what ended it. `output` is head and tail."""
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-    seconds: float
-    runtime: str
-    why: str = ""
-
-
-class Sandbox(Protocol):
-    """A sealed container. Cancelling the task kills it."""
-
-    async def run(self, job: Job) -> Outcome:
-        """Raises Unavailable when there is no engine or no image."""
         ...
 
 

@@ -8,22 +8,22 @@ import structlog
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.room import Room
-from autopatch.contract import events as ev
-from autopatch.contract import requests as rq
+from autopatch.contract import events as ev, requests as rq
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.evidence import TargetState
 from autopatch.contract.target import DockerRuntime, ProcessRuntime, Target
 from services.executor.acting import Acting
-from services.executor.adapters.engine import Engine
-from services.executor.adapters.hands import TargetHands
+from services.executor.adapters.delivery.hands import TargetHands
+from services.executor.adapters.delivery.runtime import Runtime
 from services.executor.adapters.policy_file import load_policy, usable_policy
 from services.executor.adapters.runtimes.container import ContainerOfTarget
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.process import ProcessOfTarget
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.owner import reap
 from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal
 from services.executor.deciding import Deciding
-from services.executor.ports import Hands, Rehearse, Runtime
+from services.executor.ports import Hands, Rehearse
 from services.executor.settings import Settings
 
 log = structlog.get_logger("executor")

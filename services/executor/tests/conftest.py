@@ -10,7 +10,7 @@ import pytest
 from docker import DockerClient
 from docker.errors import DockerException
 
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.runtimes.engine import Engine
 
 
 @pytest.fixture(scope="session")

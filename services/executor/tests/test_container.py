@@ -13,8 +13,8 @@ from docker.types import Mount
 from autopatch.contract.errors import Refused, StaleTarget, Unavailable
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
-from services.executor.adapters.engine import Engine
 from services.executor.adapters.runtimes.container import ContainerOfTarget
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.ports import Failed
 
 SERVE = ["python3", "-c", "import signal,time\nsignal.signal(signal.SIGHUP, lambda *_: print('reloaded', flush=True))\nprint('up', flush=True)\nwhile True: time.sleep(0.1)"]

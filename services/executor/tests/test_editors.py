@@ -4,8 +4,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from ruamel.yaml import YAML
 
 from autopatch.contract.actions import Scalar

@@ -11,7 +11,7 @@ import pytest
 from autopatch.chassis.room import RetryLater
 from autopatch.contract.errors import OperatorError, StaleTarget
 from autopatch.contract.model import digest
-from services.executor.adapters.runtimes.files import fence, read, replace, resolve
+from services.executor.adapters.delivery.files import fence, read, replace, resolve
 from services.executor.ports import Failed
 
 
@@ -86,7 +86,7 @@ async def test_of_two_actions_on_a_target_one_waits(tmp_path: Path) -> None:
 async def test_a_dead_holder_loses_the_fence(tmp_path: Path) -> None:
     code = f"""
 import asyncio, pathlib
-from services.executor.adapters.runtimes.files import fence
+from services.executor.adapters.delivery.files import fence
 async def main():
     async with fence(pathlib.Path({str(tmp_path)!r}), "t"):
         print("in", flush=True)

@@ -10,8 +10,7 @@ import pytest
 
 from autopatch.chassis.chassis import TargetRecord
 from autopatch.chassis.room import Heard, Reject, RetryLater
-from autopatch.contract import events as ev
-from autopatch.contract import requests as rq
+from autopatch.contract import events as ev, requests as rq
 from autopatch.contract.actions import Action, Scale
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.evidence import Rehearsal
@@ -20,7 +19,20 @@ from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan
 from services.executor.ports import Failed
 from services.executor.tests.fakes import Died, World
-from services.executor.tests.given import CONFIG, NOW, RELEASE, RELOAD, RESTART, a_plan, a_target, add, planned, pool, rehearsed, timeout
+from services.executor.tests.given import (
+    CONFIG,
+    NOW,
+    RELEASE,
+    RELOAD,
+    RESTART,
+    a_plan,
+    a_target,
+    add,
+    planned,
+    pool,
+    rehearsed,
+    timeout,
+)
 
 POOL_20 = CONFIG.replace(b'"pool_size": 10', b'"pool_size": 20')
 REHEARSE = {"command": ["rehearse", "{config:main}"], "image": "i"}

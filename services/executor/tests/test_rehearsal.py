@@ -12,10 +12,10 @@ from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Rehearsal
 from autopatch.contract.model import digest
 from services.executor.adapters.editors.edit import REPLACED
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal, figures_of
-from services.executor.ports import Job, Outcome
 from services.executor.tests.given import CONFIG, RELEASE, a_plan, a_target, pool
 
 CHECK = """

@@ -11,11 +11,11 @@ import pytest
 from docker import DockerClient
 
 from autopatch.contract.errors import Unavailable
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.limits import Limits
 from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, reap
-from services.executor.ports import Job, Outcome
 
 pytestmark = [pytest.mark.docker]
 
@@ -166,9 +166,9 @@ async def test_cancelled_at_any_moment_nothing_is_left(image: str, engine: Engin
 async def test_what_a_dead_executor_left_is_reaped_and_what_is_not_ours_stays(image: str, engine: Engine, client: DockerClient, docker_host: str, name: str) -> None:
     code = f"""
 import asyncio
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
-from services.executor.ports import Job
+from services.executor.adapters.sandbox.job import Job
 asyncio.run(DockerSandbox(Engine({docker_host!r})).run(Job({image!r}, ("sleep", "100"), 100)))
 """
     stranger = client.containers.create(image, ["true"], name=name, network_mode="none")

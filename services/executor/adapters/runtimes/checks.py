@@ -8,7 +8,8 @@ import httpx2
 
 from autopatch.contract.errors import StaleTarget
 from autopatch.contract.plan import Precondition
-from services.executor.ports import Failed, RuntimeState
+from services.executor.adapters.delivery.runtime import RuntimeState
+from services.executor.ports import Failed
 
 _STEADY_S = 1.0
 

@@ -12,10 +12,11 @@ from docker.errors import APIError, NotFound
 from autopatch.contract.errors import AutoPatchError, OperatorError, Refused, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.adapters.runtimes.checks import demand, post, wait_well
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.recreate import recreate
-from services.executor.ports import Failed, RuntimeState
+from services.executor.ports import Failed
 
 Attrs = dict[str, Any]
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from autopatch.contract.errors import OperatorError, Refused, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import ProcessRuntime
+from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.adapters.runtimes.checks import demand, post, wait_well
 from services.executor.adapters.runtimes.log_lines import in_window
-from services.executor.ports import Failed, RuntimeState
+from services.executor.ports import Failed
 
 _TAIL = 4 * 1024 * 1024
 _TICKS = os.sysconf("SC_CLK_TCK")

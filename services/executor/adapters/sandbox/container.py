@@ -14,11 +14,11 @@ from docker.errors import APIError, ImageNotFound, NotFound
 from docker.utils.socket import STDERR, frames_iter
 
 from autopatch.contract.errors import Unavailable
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.limits import WORK, Limits, archive, container_options, volume_options
 from services.executor.adapters.sandbox.output import Capped
 from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself
-from services.executor.ports import Job, Outcome
 
 _GRACE_S = 15
 """Beyond a command's own limit, the outer watchdog allows this for start and end of its container."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from docker import DockerClient
 from docker.errors import APIError
 
-from services.executor.adapters.engine import Engine
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.process import start_ticks
 
 RUN = "org.autopatch.run"

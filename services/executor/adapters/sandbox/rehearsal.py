@@ -10,10 +10,10 @@ from autopatch.contract.actions import RollbackRelease
 from autopatch.contract.evidence import Rehearsal, RehearsalRun
 from autopatch.contract.plan import Plan
 from autopatch.contract.target import Rehearse, Target
-from services.executor.adapters.copies import changed, contents, diff
+from services.executor.adapters.delivery.copies import changed, contents, diff
+from services.executor.adapters.sandbox.job import Job, Sandbox
 from services.executor.adapters.sandbox.limits import WORK
 from services.executor.agent import Label, not_passed, outcome_of
-from services.executor.ports import Job, Sandbox
 
 SHOWN = 3000
 """Characters of a run's output that its event holds, per stream."""

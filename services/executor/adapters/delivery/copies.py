@@ -11,8 +11,8 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, UndoRecord
 from autopatch.contract.target import ConfigFile, Target
+from services.executor.adapters.delivery.files import read, resolve
 from services.executor.adapters.editors import edit, format_of, masked
-from services.executor.adapters.runtimes.files import read, resolve
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,35 @@
+"""What the sandbox is given, and what it gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Job:
+    """One command for the sandbox. `files` are put into its work folder, paths relative to it."""
+
+    image: str
+    command: tuple[str, ...]
+    timeout_s: float
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`exit_code` is None when the command did not end by itself; `why` says then what ended it. `output` is head and tail."""
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+    runtime: str
+    why: str = ""
+
+
+class Sandbox(Protocol):
+    """A sealed container. Cancelling the task kills it."""
+
+    async def run(self, job: Job) -> Outcome:
+        """Raises Unavailable when there is no engine or no image."""
+        ...
