@@ -73,7 +73,8 @@ class Bus:
         """Flush and close."""
         self.closing = True
         with suppress(*TRANSIENT):
-            await self.client.drain()
+            await self.client.flush(timeout=1)
+        await self.client.close()
 
 
 async def connect(url: str, room: str, *, nkey_folder: str = "", budget_s: float = 20, fatal: Callable[[], None] | None = None) -> Bus:

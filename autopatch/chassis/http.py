@@ -76,6 +76,7 @@ class HttpServer:
             await self._server.serve(sockets=[self._socket])
         finally:
             self._server.should_exit = True
+            self._socket.close()
 
     def stop(self) -> None:
         """Let open requests end."""

@@ -1,5 +1,6 @@
 """The event log over JetStream: read an incident, append to it by compare-and-set."""
 
+import asyncio
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
@@ -30,6 +31,9 @@ class EventLog:
         self._crash = crash
         self._clock = clock
         self._cache: OrderedDict[str, Incident] = OrderedDict()
+        self._ids: list[str] = []
+        self._listed = 0
+        self._listing = asyncio.Lock()
 
     async def load(self, incident_id: str) -> Incident:
         """The incident as it is now; state NONE when there is none. Raises Unavailable, ContractError."""
@@ -55,9 +59,12 @@ class EventLog:
         return incident
 
     async def ids(self) -> list[str]:
-        """Ids of all incidents on the log."""
-        info = await self._bus.patiently(lambda: self._bus.js.stream_info(INCIDENTS, subjects_filter="incidents.*.opened"))
-        return [subject.split(".")[1] for subject in (info.state.subjects or {})]
+        """Ids of all incidents on the log, oldest first. Those that were archived meanwhile load as empty."""
+        async with self._listing:
+            async for stored in self._after(self._listed, subject_of("*", "opened")):
+                self._listed = stored.sequence
+                self._ids.append(stored.envelope.incident_id)
+            return list(self._ids)
 
     async def room_left(self) -> bool:
         """False from 80 % of the stream's limit on: nothing new opens, so that running incidents can end."""

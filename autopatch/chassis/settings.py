@@ -38,7 +38,7 @@ class _Section(YamlConfigSettingsSource):
         data: dict[str, Any] = super()._read_file(file_path) or {}
         if self._section:
             return data.get(self._section) or {}
-        return {key: value for key, value in data.items() if not isinstance(value, dict)}
+        return {key: value for key, value in data.items() if value is not None and not isinstance(value, dict)}
 
 
 class Common(_Base):

@@ -20,7 +20,7 @@ from services.executor.ports import Prepared
 POOL = re.compile(rb'("pool_size": )(\d+)')
 
 
-async def rehearsed_green(target: Target, plan: Plan) -> Rehearsal:
+async def rehearsed_green(target: Target, plan: Plan, running: str) -> Rehearsal:
     """A sandbox that always says what it should."""
     runs = tuple(
         RehearsalRun(label=label, outcome=outcome, exit_code=code, seconds=0.1, runtime="scripted")  # type: ignore[arg-type]

