@@ -53,7 +53,8 @@ def outcome_of(incident: Incident, stored: Stored) -> Outcome | None:
     if settling is None or settling.envelope.event_id != stored.envelope.event_id or not causes:
         return None
     assert isinstance(planned.data, ev.Planned)
-    plan, event, signature = planned.data.plan, stored.envelope.data, causes[-1].signature
+    plan = planned.data.plan.model_copy(update={"rejected": ()})
+    event, signature = stored.envelope.data, causes[-1].signature
     return Outcome(
         incident=incident.id, planned=planned.event_id, lesson=lesson_id(signature, plan), signature=signature,
         target=plan.target, cause=plan.cause, plan=plan, result="recovered" if isinstance(event, ev.Recovered) else "failed",

@@ -23,14 +23,14 @@ PROMPT = Path(__file__).parents[1] / "prompts" / "plan.md"
 
 
 class Proposal(BaseModel):
-    """An answer of the model; `setting` is file:key."""
+    """An answer of the model: the reason first, so that the action follows from it. `setting` is file:key."""
 
+    cause: str
+    why: str = Field(default="", max_length=300)
     action: str
     setting: str = ""
     value: str = Field(default="", max_length=100)
     release: str = ""
-    cause: str
-    why: str = Field(default="", max_length=400)
 
     @field_validator("value", mode="before")
     @classmethod
@@ -170,7 +170,7 @@ def _allowed(question: Question) -> str:
         least = f", from {bounds.min:g}" if bounds.min is not None else ""
         most = f", up to {bounds.max:g}" if bounds.max is not None else ""
         now = redact(repr(values[file, key]))[:60]
-        lines.append(f"- set_config {name}: {bounds.type}{least}{most}{choices}; now {now}")
+        lines.append(f"- set_config {name}: {bounds.type}{least}{most}{choices}; it is {now} now")
     lines += [f"- rollback_release to {release} (now {question.state.release})" for release in _releases(question)]
     return "\n".join(lines)
 
