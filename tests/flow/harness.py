@@ -39,12 +39,25 @@ class Flow:
     rooms: dict[str, Running]
     token: str
     hands: ScriptedHands
+    urls: dict[str, str] = field(default_factory=dict)
+    """Where a room is that runs in another process."""
+    starts: dict[str, datetime] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=10, trust_env=False))
 
     @property
     def log(self) -> EventLog:
         """The gateway's view of the log."""
         return self.rooms["gateway"].desk.log
+
+    @property
+    def any_log(self) -> EventLog:
+        """The log as any room of this process sees it."""
+        return next(iter(self.rooms.values())).desk.log
+
+    def url(self, room: str) -> str:
+        """Where a room serves HTTP."""
+        return self.urls.get(room) or self.rooms[room].url
 
     async def alert(self, name: str, *, status: str = "firing", starts: datetime | None = None, **labels: str) -> httpx2.Response:
         """What Alertmanager would post for one service."""
@@ -66,12 +79,12 @@ class Flow:
     async def post(self, body: Any) -> httpx2.Response:
         """To the monitor's webhook."""
         headers = {"Authorization": f"Bearer {WEBHOOK_TOKEN}"}
-        return await self.http.post(f"{self.rooms['monitor'].url}/v1/webhooks/alertmanager", json=body, headers=headers)
+        return await self.http.post(f"{self.url('monitor')}/v1/webhooks/alertmanager", json=body, headers=headers)
 
     async def person(self, method: str, path: str, body: Any = None) -> httpx2.Response:
         """A person at the gateway."""
         return await self.http.request(
-            method, f"{self.rooms['gateway'].url}{path}", json=body, headers={"Authorization": f"Bearer {self.token}"}
+            method, f"{self.url('gateway')}{path}", json=body, headers={"Authorization": f"Bearer {self.token}"}
         )
 
     async def only(self) -> Incident:
