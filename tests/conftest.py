@@ -91,3 +91,28 @@ def engine() -> Iterator[Engine]:
     found.build_images()
     yield found
     found.stop()
+
+
+Figure = tuple[str, int, str, str]
+_FIGURES = pytest.StashKey[list[Figure]]()
+
+
+@pytest.fixture
+def record_figure(request: pytest.FixtureRequest) -> Callable[[str, int, str, str], None]:
+    """(test, repetitions, figure, bar): one row of the table that ends a long run."""
+    rows = request.config.stash.setdefault(_FIGURES, [])
+
+    def record(test: str, repetitions: int, figure: str, bar: str) -> None:
+        rows.append((test, repetitions, figure, bar))
+
+    return record
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """The table."""
+    rows = [("test", "repetitions", "figure", "bar"), *((t, str(n), f, b) for t, n, f, b in config.stash.get(_FIGURES, []))]
+    if len(rows) > 1:
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
+        terminalreporter.section("figures")
+        for row in rows:
+            terminalreporter.write_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
