@@ -46,3 +46,7 @@ class Health(Protocol):
     async def probe(self, url: str) -> tuple[bool, str]:
         """Did it answer 2xx, and what it answered."""
         ...
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...

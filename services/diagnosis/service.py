@@ -1,6 +1,7 @@
 """Wires the diagnosis: facts, ranking, and a model's second opinion where there is one and it is needed."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -60,7 +61,10 @@ class Diagnosis:
         self.prompt = PromptFile.read(HERE / "prompts" / "rank.md")
 
     async def start(self) -> None:
-        """Makes the model, when the settings name one."""
+        """Makes the clients before the first alert, and the model when the settings name one."""
+        for target in self.chassis.targets.all():
+            with suppress(Unavailable):
+                self.sources.of(target)
         if self.llm is None and self.settings.llm.mode != "off":
             bucket = await cast(Any, self.chassis).leases.kv()
             self.llm = build_llm(self.settings.llm, cores=cores.LeasedCores(cores.KvStore(bucket)))
@@ -68,6 +72,7 @@ class Diagnosis:
     async def stop(self) -> None:
         """Closes what was opened."""
         await self.sources.aclose()
+        await self.health.aclose()
         if self.llm:
             await self.llm.close()
 

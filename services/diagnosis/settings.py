@@ -14,7 +14,7 @@ class Settings(RoomSettings):
 
     llm: LlmSettings = Field(default_factory=LlmSettings, description="which model re-ranks and explains, if any")
     lookback_s: float = Field(default=600, ge=60, description="seconds before the alert that count as before")
-    points: int = Field(default=240, ge=60, le=2000, description="samples per series at most")
+    points: int = Field(default=240, ge=60, le=2000, description="samples per series, more for a young alert")
     queries: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="further PromQL per target, {target: {name: query}}, looked at for diagnosis only"
     )

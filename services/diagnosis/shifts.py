@@ -15,7 +15,8 @@ from scipy.stats import spearmanr
 from services.diagnosis.facts import Direction, Shift, Track
 
 LEAST_SAMPLES = 4
-"""On each side."""
+"""Before; after it a young alert has hardly more than LEAST_SINCE."""
+LEAST_SINCE = 3
 LEAST_EFFECT = 0.2
 LEAST_Z = 5.0
 FULL_EFFECT = 0.5
@@ -29,7 +30,7 @@ def _moment(at: float) -> datetime:
 
 @dataclass(frozen=True)
 class Onset:
-    """When it began, and since when it had been calm before that: earlier samples may belong to an earlier incident."""
+    """When it began, and since when it had been calm before that: what is earlier belongs to an earlier incident."""
 
     at: datetime
     calm_from: datetime
@@ -53,7 +54,7 @@ def onset_of(check: Track, bad: Literal["above", "below"], fired_at: datetime, s
     if not large:
         return Onset(fired_at, start)
     began = large[-1]
-    calm = max((e for e in edges if e <= began - 2 * LEAST_SAMPLES), default=0)
+    calm = max((i for i, step in steps.items() if i <= began - 2 * LEAST_SAMPLES and step < -0.5 * steps[began]), default=0)
     return Onset(_moment(times[began]), max(start, _moment(times[calm])))
 
 
@@ -62,7 +63,7 @@ def shift_of(track: Track, onset: Onset, check: Track) -> Shift | None:
     values, times = np.asarray(track.values), np.asarray(track.times)
     calm = (times >= onset.calm_from.timestamp()) & (times < onset.at.timestamp())
     before, after = values[calm], values[times >= onset.at.timestamp()]
-    if len(before) < LEAST_SAMPLES or len(after) < LEAST_SAMPLES:
+    if len(before) < LEAST_SAMPLES or len(after) < LEAST_SINCE:
         return None
     was, is_now = float(np.median(before)), float(np.median(_worst_half(after, float(np.median(before)))))
     strength = _strength(before, was, is_now)

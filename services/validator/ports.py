@@ -43,6 +43,10 @@ class Health(Protocol):
         """Did it answer 2xx, and what it answered."""
         ...
 
+    async def aclose(self) -> None:
+        """Close every connection."""
+        ...
+
 
 class Cores(Protocol):
     """Keeps a local model quiet while a soak is measured on the same cores."""

@@ -49,7 +49,8 @@ def build(
         timers={SOAK: validator.soaked},
         responders={Recheck: validator.recheck},
         background=(validator.release,),
-        on_stop=(validator.sources.aclose, validator.let_go),
+        on_start=(validator.warm_up,),
+        on_stop=(validator.sources.aclose, validator.health.aclose, validator.let_go),
     )
 
 
@@ -70,6 +71,12 @@ class Validator:
         self.health = health
         self.cores = cores
         self.rule = Rule(settings.blocks, settings.alpha, settings.min_effect, settings.min_traffic)
+
+    async def warm_up(self) -> None:
+        """Makes the clients before the first alert; one that cannot be made is tried again when it is needed."""
+        for target in self.chassis.targets.all():
+            with suppress(Unavailable):
+                self.sources.of(target)
 
     async def reproduce(self, heard: Heard) -> Sequence[ev.Event]:
         """Is the check red now? Without data nothing is said; it is asked again."""

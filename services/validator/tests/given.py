@@ -257,6 +257,9 @@ class Probe:
     async def probe(self, url: str) -> tuple[bool, str]:
         return self.well, "HTTP 200" if self.well else "HTTP 503"
 
+    async def aclose(self) -> None:
+        return None
+
 
 @dataclass
 class Quiet:

@@ -1,7 +1,6 @@
 """Collects the facts: everything is asked at once, and what fails is said instead of failing the rest."""
 
 import asyncio
-import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -162,11 +161,9 @@ class Collector:
         return usable[:limit]
 
     async def _track(self, track: Track, start: datetime, turns: asyncio.Semaphore) -> Track:
-        length = (self.now - start).total_seconds()
-        step = max(self.target.soak.step_s, math.ceil(length / self.settings.points))
         async with turns:
             try:
-                found = _filled(track, await self.metrics.query_range(track.query, start, self.now, step))
+                found = _filled(track, await self.metrics.query_range(track.query, start, self.now, self._step_s(start)))
             except Unavailable as error:
                 if track.name == self.check:
                     raise
@@ -176,6 +173,12 @@ class Collector:
         elif found.status == "failed":
             self.failed[f"metric {track.name}"] = redact(found.reason)
         return found
+
+    def _step_s(self, start: datetime) -> float:
+        """Fine enough for an alert of a few seconds, never finer than the target's own resolution or 1,200 points."""
+        length = (self.now - start).total_seconds()
+        age = length - self.settings.lookback_s
+        return max(self.target.soak.step_s, length / 1200, min(length / self.settings.points, (age + 15) / 20))
 
     async def _patterns(self, onset: Onset) -> tuple[Pattern, ...]:
         calm_end = onset.at - timedelta(seconds=LOG_GAP_S)
@@ -195,7 +198,7 @@ class Collector:
 
     async def _lines(self, start: datetime, end: datetime) -> LogLines:
         if (end - start).total_seconds() < LOG_GAP_S:
-            raise Unavailable("logs", "there is no calm time before the incident to compare with")
+            raise Unavailable("window", "too short")
         request = Logs(target=self.target.name, start=start, end=end, limit=self.settings.log_lines)
         return await self.asker.ask(request, LogLines)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from services.diagnosis.facts import Saturation, Track
-from services.diagnosis.shifts import LEAST_SAMPLES, Onset
+from services.diagnosis.shifts import LEAST_SINCE, Onset
 
 USED_UP = 0.95
 _USED = re.compile(r"^(?P<stem>.+?)_(in_use|used|active|busy|checked_out)(?P<unit>_\w+)?$")
@@ -34,6 +34,6 @@ def _share(used: Track, size: Track, onset: Onset) -> tuple[float, float | None]
     shares = [(t, v / sizes[t]) for t, v in zip(used.times, used.values, strict=True) if sizes.get(t)]
     before = [s for t, s in shares if onset.calm_from.timestamp() <= t < onset.at.timestamp()]
     after = [s for t, s in shares if t >= onset.at.timestamp()]
-    if len(after) < LEAST_SAMPLES or median(after) < USED_UP:
+    if len(after) < LEAST_SINCE or median(after) < USED_UP:
         return None
     return median(after), median(before) if before else None
