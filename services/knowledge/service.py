@@ -14,7 +14,6 @@ from services.knowledge.adapters.embedder import embedder
 from services.knowledge.adapters.http import router
 from services.knowledge.adapters.sources.documents import read_folder
 from services.knowledge.adapters.stores.edge import EdgeStore
-from services.knowledge.adapters.stores.server import ServerStore, by_url
 from services.knowledge.library import Library
 from services.knowledge.memory import Memory
 from services.knowledge.opening import Opening
@@ -56,6 +55,8 @@ def build(settings: Settings, chassis: Chassis, *, store: Store | None = None, e
 
 def _store(settings: Settings, size: int) -> Store:
     if settings.url:
+        from services.knowledge.adapters.stores.server import ServerStore, by_url  # 50 MB that the embedded engine does without
+
         connect = by_url(settings.url, settings.api_key.get_secret_value(), settings.server_timeout_s)
         return ServerStore(connect, size)
     return EdgeStore(Path(settings.folder), size)
