@@ -1,7 +1,7 @@
 """From the claim to the effect, and back: every step is looked for before it is done, under a fence, and can be taken back."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from autopatch.chassis.chassis import Chassis
@@ -19,10 +19,11 @@ from services.executor.ports import Failed, Hands
 
 Events = Sequence[ev.Event]
 T = TypeVar("T")
+Work = Callable[[Incident, Hands, Plan, Sequence[UndoRecord]], Awaitable[ev.Event]]
 
 
 class Acting:
-    """Handlers of applying, of what makes a rollback due, of rolling_back, and of a cancellation while any of that is under way."""
+    """Handlers of applying, of what makes a rollback due, of rolling_back, and of a cancellation of all that."""
 
     def __init__(self, chassis: Chassis, hands: Callable[[Target], Hands], crash: Callable[[str], None]) -> None:
         self._chassis = chassis
@@ -30,18 +31,12 @@ class Acting:
         self._crash = crash
 
     async def applying(self, heard: Heard) -> Events:
-        """Act. Under the fence the incident is read again: it may have moved on while this process was paused."""
-        self._crash("received")
-        target, plan = subject(self._chassis, heard.incident)
-        hands = self._hands(target)
-        async with hands.fence():
-            incident = await self._chassis.log.load(heard.incident.id)
-            claim = incident.last(ev.Applying)
-            if incident.state is not State.APPLYING or claim is None:
-                return []
-            decided = await self._apply(incident, hands, plan, claim.undo)
-            self._crash("before_return")
-            return [decided]
+        """Act."""
+        return await self._fenced(heard, State.APPLYING, self._apply)
+
+    async def rolling_back(self, heard: Heard) -> Events:
+        """Undo. Neither pause nor hold stop it, only the target's own precondition does."""
+        return await self._fenced(heard, State.ROLLING_BACK, self._roll_back)
 
     async def undo_due(self, heard: Heard) -> Events:
         """Claim the rollback."""
@@ -61,16 +56,17 @@ class Acting:
             case _:
                 return []
 
-    async def rolling_back(self, heard: Heard) -> Events:
-        """Undo. Neither pause nor hold stop it, only the target's own precondition does."""
+    async def _fenced(self, heard: Heard, state: State, work: Work) -> Events:
+        """Under the fence the incident is read again: it may have moved on while this process waited or was paused."""
         self._crash("received")
         target, plan = subject(self._chassis, heard.incident)
         hands = self._hands(target)
         async with hands.fence():
             incident = await self._chassis.log.load(heard.incident.id)
-            if incident.state is not State.ROLLING_BACK:
+            claim = incident.last(ev.Applying)
+            if incident.state is not state or claim is None:
                 return []
-            decided = await self._roll_back(incident, hands, plan)
+            decided = await work(incident, hands, plan, claim.undo)
             self._crash("before_return")
             return [decided]
 
@@ -99,29 +95,29 @@ class Acting:
         if incident.cancel_requested:
             return agent.stopped(plan, results, agent.cancelled_by(incident))
         rehearsed = incident.last(ev.Rehearsed)
-        return agent.applied(plan, results, rehearsed.rehearsal.diff if rehearsed else "", self._chassis.clock.now())
+        diff = rehearsed.rehearsal.diff if rehearsed else ""
+        return ev.Applied(plan_hash=plan.hash, results=tuple(results), diff=diff, at=self._chassis.clock.now())
 
-    async def _roll_back(self, incident: Incident, hands: Hands, plan: Plan) -> ev.Event:
-        claim, begun = incident.last(ev.Applying), incident.last_stored(ev.RollingBack)
-        assert claim and begun
+    async def _roll_back(self, incident: Incident, hands: Hands, plan: Plan, undo: Sequence[UndoRecord]) -> ev.Event:
+        begun = incident.last_stored(ev.RollingBack)
+        assert begun
         results: list[StepResult] = []
         for index in agent.undo_order(plan):
-            record = claim.undo[index]
+            record = undo[index]
             with span("rollback", action=describe(plan.steps[index].action), step=index, kind_of_undo=record.kind) as current:
                 try:
-                    if await hands.is_undone(plan, claim.undo, index, begun.envelope.at):
+                    if await hands.is_undone(plan, undo, index, begun.envelope.at):
                         results.append(StepResult(step=index, done=True, detail="as before", already=True))
                         continue
                     self._crash("before_effect")
-                    detail = await to_its_end(hands.take_back(plan, claim.undo, index))
+                    detail = await to_its_end(hands.take_back(plan, undo, index))
                     self._crash("after_effect")
                 except (StaleTarget, Failed, Refused, OperatorError) as error:
                     results.append(StepResult(step=index, done=False, detail=str(error)))
-                    digests = f" (before {record.digest_before[:12]}, after {record.digest_after[:12]})" if record.digest_after else ""
-                    return ev.RollbackFailed(results=tuple(results), reason=f"step {index + 1}: {error}{digests}")
+                    return ev.RollbackFailed(results=tuple(results), reason=agent.why_not_undone(index, record, str(error)))
                 annotate(current, detail=detail)
                 results.append(StepResult(step=index, done=True, detail=detail))
-        nothing = all(record.kind == "none" for record in claim.undo)
+        nothing = all(record.kind == "none" for record in undo)
         return ev.RolledBack(results=tuple(results), detail="there was nothing to undo" if nothing else "")
 
 

@@ -7,8 +7,8 @@ from typing import Literal, assert_never
 from autopatch.contract import events as ev
 from autopatch.contract.actions import RollbackRelease, SetConfig, describe
 from autopatch.contract.evidence import RehearsalRun
-from autopatch.contract.lifecycle import TERMINAL, Incident, State
-from autopatch.contract.plan import Plan, StepResult
+from autopatch.contract.lifecycle import Incident, State
+from autopatch.contract.plan import Plan, StepResult, UndoRecord
 from autopatch.contract.target import Target
 from services.executor.policy import Verdict
 
@@ -88,14 +88,7 @@ def approvers(incident: Incident) -> tuple[str, ...]:
 
 def holds(other: Incident) -> bool:
     """Does that incident keep the target it holds? Yes while it acts, and while it may be about to."""
-    return other.state not in TERMINAL and other.state in (
-        State.REHEARSED, State.APPROVED, State.APPLYING, State.APPLIED, State.UNDO_DUE, State.ROLLING_BACK,
-    )
-
-
-def applied(plan: Plan, results: Sequence[StepResult], diff: str, now: datetime) -> ev.Applied:
-    """Every step has its effect."""
-    return ev.Applied(plan_hash=plan.hash, results=tuple(results), diff=diff, at=now)
+    return other.state in (State.REHEARSED, State.APPROVED, State.APPLYING, State.APPLIED, State.UNDO_DUE, State.ROLLING_BACK)
 
 
 def stopped(plan: Plan, results: Sequence[StepResult], reason: str) -> ev.ApplyFailed | ev.Stale:
@@ -109,6 +102,12 @@ def failed(plan: Plan, results: Sequence[StepResult], step: int, reason: str) ->
     """A step was begun and did not end well: it counts as done in part."""
     failure = StepResult(step=step, done=False, detail=reason)
     return ev.ApplyFailed(plan_hash=plan.hash, results=(*results, failure), reason=f"step {step + 1}: {reason}")
+
+
+def why_not_undone(step: int, record: UndoRecord, reason: str) -> str:
+    """With both digests of the file, so that a person can tell whose bytes are there."""
+    digests = f" (before {record.digest_before[:12]}, after {record.digest_after[:12]})" if record.digest_after else ""
+    return f"step {step + 1}: {reason}{digests}"
 
 
 def cancelled_by(incident: Incident) -> str:

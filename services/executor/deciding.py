@@ -25,7 +25,8 @@ class Deciding:
     """Handlers of planned, rehearsed, approved and of the approval's expiry."""
 
     def __init__(
-        self, chassis: Chassis, hands: Callable[[Target], Hands], rehearse: Rehearse, policy: Callable[[], Policy], crash: Callable[[str], None]
+        self, chassis: Chassis, hands: Callable[[Target], Hands], rehearse: Rehearse, policy: Callable[[], Policy],
+        crash: Callable[[str], None],
     ) -> None:
         self._chassis = chassis
         self._hands = hands
@@ -93,7 +94,7 @@ class Deciding:
         decided = await self._gate(heard, target, plan, verdict, people)
         asked = incident.last_stored(ev.ApprovalRequested)
         if asked and decided and isinstance(decided[0], ev.Applying):
-            with span("human wait", start=asked.envelope.at, end=heard.stored.envelope.at, people=list(people), plan_hash=plan.hash):
+            with span("human wait", start=asked.envelope.at, end=heard.stored.envelope.at, people=list(people)):
                 pass
         return decided
 
@@ -135,10 +136,9 @@ class Deciding:
         await self._hold(heard, target)
         self._crash("claimed")
         rehearsed = incident.last(ev.Rehearsed)
-        rung = verdict.rung if verdict.rung in ("approve", "auto") else "approve"
         self._crash("before_return")
         return [ev.Applying(
-            plan_hash=plan.hash, undo=prepared.undo, rung="approve" if rung == "approve" else "auto", rule=verdict.rule,
+            plan_hash=plan.hash, undo=prepared.undo, rung="auto" if verdict.rung == "auto" else "approve", rule=verdict.rule,
             rehearsed=bool(rehearsed and rehearsed.rehearsal.passed), approved_by=people,
         )]
 
@@ -155,7 +155,7 @@ class Deciding:
             raise RetryLater(min(left, 30), on="policy", reason=f"cool-down until {verdict.not_before:%H:%M:%S}")
         silence = await self._chassis.asker.ask(rq.Silenced(incident_id=incident.id), rq.SilenceState)
         if silence.status != "active":
-            raise RetryLater(PATIENCE_S, on="silence", reason=f"the alert is {silence.status}: {silence.reason or 'by its silence state'}")
+            raise RetryLater(PATIENCE_S, on="silence", reason=f"silence is {silence.status}: {silence.reason}")
 
     async def _hold(self, heard: Heard, target: Target) -> None:
         """By compare-and-set, also when the target is ours already: whoever displaces us meanwhile then fails, or we do.
@@ -166,7 +166,8 @@ class Deciding:
         record, revision = await self._chassis.records.get(target.name)
         await self._is_free(record, incident, target)
         actions = agent.remembered(_others(record, heard), self._chassis.clock.now())
-        await self._chassis.records.put(target.name, record.model_copy(update={"holder": incident.id, "actions": actions}), revision)
+        held = record.model_copy(update={"holder": incident.id, "actions": actions})
+        await self._chassis.records.put(target.name, held, revision)
 
     async def _is_free(self, record: TargetRecord, incident: Incident, target: Target) -> None:
         """Raises RetryLater while an operator or another incident has the target."""
@@ -179,10 +180,8 @@ class Deciding:
 def subject(chassis: Chassis, incident: Incident) -> tuple[Target, Plan]:
     """The incident's target and newest plan. Raises Reject when there is no such target any more."""
     target, planned = chassis.targets.get(incident.target), incident.last(ev.Planned)
-    if target is None or planned is None:
-        raise Reject(f"there is no target file for {incident.target!r}, or no plan")
-    if planned.plan.hash != planned.plan_hash:
-        raise Reject("the plan is not the one that its hash names")
+    if target is None or planned is None or planned.plan.hash != planned.plan_hash:
+        raise Reject(f"there is no target file for {incident.target!r}, no plan, or not the plan that its hash names")
     return target, planned.plan
 
 

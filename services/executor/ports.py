@@ -28,7 +28,7 @@ class Hands(Protocol):
     """Everything that may be done to one target. Steps are named by their index in the plan."""
 
     def fence(self) -> AbstractAsyncContextManager[None]:
-        """One at a time on this machine, also for a process that was paused meanwhile. Raises RetryLater when somebody else is inside."""
+        """One at a time on this machine, whoever was paused meanwhile. Raises RetryLater when somebody else is inside."""
         ...
 
     async def state(self) -> TargetState:

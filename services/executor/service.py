@@ -11,14 +11,11 @@ from autopatch.chassis.room import Room
 from autopatch.contract import events as ev, requests as rq
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.evidence import TargetState
-from autopatch.contract.target import DockerRuntime, ProcessRuntime, Target
+from autopatch.contract.target import Target
 from services.executor.acting import Acting
-from services.executor.adapters.delivery.hands import TargetHands
-from services.executor.adapters.delivery.runtime import Runtime
+from services.executor.adapters.delivery.made import HandsFor
 from services.executor.adapters.policy_file import load_policy, usable_policy
-from services.executor.adapters.runtimes.container import ContainerOfTarget
 from services.executor.adapters.runtimes.engine import Engine
-from services.executor.adapters.runtimes.process import ProcessOfTarget
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.owner import reap
 from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal
@@ -34,53 +31,35 @@ def build(
     settings: Settings, chassis: Chassis, *, rehearse: Rehearse | None = None, hands: Callable[[Target], Hands] | None = None,
     crash: Callable[[str], None] = lambda _: None,
 ) -> Room:
-    """Tests pass hands, a rehearsal, and a `crash` that ends the process at received, decided, claimed, before_effect, after_effect
-    or before_return."""
+    """Tests pass hands, a rehearsal, and a `crash` that is called at received, decided, claimed, before_effect, after_effect and
+    before_return."""
     engine = Engine(settings.docker_host)
     sandbox = DockerSandbox(engine, slots=settings.sandbox_slots, runtime=settings.sandbox_runtime)
-    hands_on = hands or (lambda target: TargetHands(target, _runtime(target, settings, engine), Path(settings.locks), chassis.clock.now))
+    hands_on = hands or HandsFor(settings, engine, chassis.clock)
     policy = Path(settings.policy)
     deciding = Deciding(chassis, hands_on, rehearse or SandboxRehearsal(sandbox), lambda: usable_policy(policy), crash)
     acting = Acting(chassis, hands_on, crash)
     answers = Answers(chassis, hands_on)
 
-    async def check_policy() -> None:
+    async def look_around() -> None:
         try:
             load_policy(policy)
-        except Unavailable as error:
-            log.warning("no policy: nothing will be applied", reason=error.reason)
-
-    async def reap_orphans() -> None:
-        try:
             log.info("orphans of the sandbox removed", runs=await reap(engine))
         except Unavailable as error:
-            log.warning("no engine: nothing will be rehearsed", reason=error.reason)
+            log.warning("nothing will be applied until it is there", missing=error.service, reason=error.reason)
 
     return Room(
         name="executor",
         handlers={
-            ev.Planned: deciding.planned, ev.Rehearsed: deciding.rehearsed, ev.Approved: deciding.approved, ev.Applying: acting.applying,
-            ev.ApplyFailed: acting.undo_due, ev.NotRecovered: acting.undo_due, ev.RollingBack: acting.rolling_back,
-            ev.Cancelled: acting.cancelled,
+            ev.Planned: deciding.planned, ev.Rehearsed: deciding.rehearsed, ev.Approved: deciding.approved,
+            ev.Applying: acting.applying, ev.ApplyFailed: acting.undo_due, ev.NotRecovered: acting.undo_due,
+            ev.RollingBack: acting.rolling_back, ev.Cancelled: acting.cancelled,
         },
         timers={"expiry": deciding.expiry},
         responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs},
         shielded=frozenset({ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled}),
-        on_start=(check_policy, reap_orphans),
+        on_start=(look_around,),
     )
-
-
-def _runtime(target: Target, settings: Settings, engine: Engine) -> Runtime:
-    match target.runtime:
-        case DockerRuntime() as container:
-            return ContainerOfTarget(
-                container, engine, health=target.health, grace_s=settings.stop_grace_s, patience_s=settings.well_s
-            )
-        case ProcessRuntime() as process:
-            paths = {config.name: config.path for config in target.configs}
-            return ProcessOfTarget(
-                process, paths, health=target.health, path=settings.process_path, grace_s=settings.stop_grace_s, patience_s=settings.well_s
-            )
 
 
 class Answers:

@@ -22,12 +22,13 @@ def load_policy(path: Path) -> Policy:
         marked = YAML(typ="rt").load(text)
         return Policy.model_validate(YAML(typ="safe", pure=True).load(text))
     except MarkedYAMLError as error:
-        raise OperatorError(f"{path}:{error.problem_mark.line + 1 if error.problem_mark else 1}: not YAML: {error.problem}") from error
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise OperatorError(f"{path}:{line}: not YAML: {error.problem}") from error
     except (YAMLError, ValueError) as error:
         if not isinstance(error, ValidationError):
             raise OperatorError(f"{path}: not YAML: {error}") from error
-        faults = error.errors(include_url=False, include_input=False)
-        lines = [f"{path}:{_line(marked, f['loc'])}: {'.'.join(str(p) for p in f['loc']) or 'policy'}: {f['msg']}" for f in faults[:5]]
+        faults = [(f["loc"], f["msg"]) for f in error.errors(include_url=False, include_input=False)[:5]]
+        lines = [f"{path}:{_line(marked, at)}: {'.'.join(map(str, at)) or 'policy'}: {what}" for at, what in faults]
         raise OperatorError("\n".join(lines), tip="the shipped policy file explains every field") from None
 
 

@@ -1,4 +1,4 @@
-"""A Docker engine for the tests that are marked so: the one that DOCKER_HOST names, else the machine's own, else they are skipped."""
+"""A Docker engine for the tests marked so: the one that DOCKER_HOST names, else the machine's own, else they are skipped."""
 
 import os
 import uuid

@@ -1,4 +1,4 @@
-"""A chassis in memory, a runtime that counts its effects, and a driver that delivers events as the runner does, crashes included."""
+"""A chassis in memory, a runtime that counts its effects, and a driver that delivers events as the runner does, and dies."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +16,16 @@ from autopatch.contract.plan import Plan, Precondition
 from autopatch.contract.target import Target
 from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.delivery.runtime import RuntimeState
-from services.executor.adapters.runtimes.checks import demand
+from services.executor.adapters.delivery.checks import demand
 from services.executor.ports import Failed
 from services.executor.service import build
 from services.executor.settings import Settings
 from services.executor.tests.given import NOW, add
+
+
+POLICY = """rules:
+- {name: all, actions: [set_config, reload, restart, rollback_release], targets: ['*']}
+"""
 
 
 class Died(BaseException):
@@ -230,14 +235,16 @@ class World:
         self.runtime = FakeRuntime(now=self.chassis.clock.now)
         self.rehearsal = Scripted()
         self.policy = folder / "policy.yaml"
-        self.policy.write_text(policy or "rules:\n- {name: all, actions: [set_config, reload, restart, rollback_release], targets: ['*']}\n")
+        self.policy.write_text(policy or POLICY)
         self.dies_at: tuple[str, int] | None = None
         self.seen: dict[str, int] = {}
         self.room = self.born()
 
     def born(self) -> Room:
         """The process starts (again)."""
-        settings = Settings(policy=str(self.policy), locks=str(self.folder / "locks"), docker_host=f"unix://{self.folder}/none.sock")
+        settings = Settings(
+            policy=str(self.policy), locks=str(self.folder / "locks"), docker_host=f"unix://{self.folder}/none.sock"
+        )
         self.seen = {}
         self.room = build(settings, cast(Chassis, self.chassis), rehearse=self.rehearsal, hands=self.hands, crash=self._crash)
         return self.room
@@ -264,7 +271,7 @@ class World:
         return self.has(add(self.incident(incident_id), *events, at=self.chassis.clock.now()))
 
     async def deliver(self, kind: type[ev.Event] | None = None, incident_id: str = "one") -> list[ev.Event]:
-        """The event that moved the incident (or the newest of a kind), as the runner would. What a handler raises comes through."""
+        """The event that moved the incident (or the newest of a kind), as the runner would. What a handler raises is raised."""
         incident = self.incident(incident_id)
         stored = incident.last_stored(kind) if kind else next(s for s in incident.log if s.envelope.event_id == incident.moved_by)
         assert stored

@@ -29,14 +29,27 @@ RED_ALERT = ev.Alert(identity="a", alertname="Slow", labels={}, starts_at=NOW)
 def a_target(folder: Path, **changes: Any) -> Target:
     """A process target with one JSON file in `folder`."""
     fields: dict[str, Any] = {
-        "name": "payments", "match": {"service": "payments"}, "prometheus": {"url": "http://p"},
+        "name": "payments",
+        "match": {"service": "payments"},
+        "prometheus": {"url": "http://p"},
         "runtime": {
-            "kind": "process", "command": ["serve"], "pidfile": str(folder / "pid"), "releases": ["r1", "r2"], "reload_signal": "SIGHUP",
+            "kind": "process",
+            "command": ["serve"],
+            "pidfile": str(folder / "pid"),
+            "releases": ["r1", "r2"],
+            "reload_signal": "SIGHUP",
         },
-        "configs": [{
-            "name": "main", "path": str(folder / "config.json"), "format": "json",
-            "editable": {"database.pool_size": {"type": "int", "min": 1, "max": 50}, "database.timeout_ms": {"type": "int", "min": 50, "max": 9000}},
-        }],
+        "configs": [
+            {
+                "name": "main",
+                "path": str(folder / "config.json"),
+                "format": "json",
+                "editable": {
+                    "database.pool_size": {"type": "int", "min": 1, "max": 50},
+                    "database.timeout_ms": {"type": "int", "min": 50, "max": 9000},
+                },
+            }
+        ],
         "signals": {"p95": {"query": "q", "role": "check", "threshold": 0.2}},
         "autonomy": {"default": "auto", "unrehearsed": ["set_config", "reload", "restart", "rollback_release"]},
     }
@@ -53,8 +66,12 @@ def a_plan(*actions: Action, digest: str = "d", instance: str = "i1", release: s
         return Step(action=action, precondition=known)
 
     fields: dict[str, Any] = {
-        "target": "payments", "summary": "s", "cause": "pool_exhausted", "steps": tuple(step(action) for action in actions),
-        "success": SuccessCheck(signal="p95", settle_s=0, soak_s=1), "basis": Basis(kind="person", ref="p", why="w"),
+        "target": "payments",
+        "summary": "s",
+        "cause": "pool_exhausted",
+        "steps": tuple(step(action) for action in actions),
+        "success": SuccessCheck(signal="p95", settle_s=0, soak_s=1),
+        "basis": Basis(kind="person", ref="p", why="w"),
     }
     return Plan(**(fields | changes))
 
@@ -77,8 +94,14 @@ def add(incident: Incident, *events: ev.Event, at: datetime = NOW, by: str = "te
     for event in events:
         sequence = incident.last_sequence + 1
         envelope = Envelope(
-            event_id=f"{incident.id}-{sequence}", incident_id=incident.id, event=event.name, version=1, at=at, by=by,
-            previous_hash=incident.last_hash, data=event,
+            event_id=f"{incident.id}-{sequence}",
+            incident_id=incident.id,
+            event=event.name,
+            version=1,
+            at=at,
+            by=by,
+            previous_hash=incident.last_hash,
+            data=event,
         )
         incident = apply(incident, Stored(sequence, envelope.sealed()))
     return incident
@@ -91,8 +114,11 @@ def planned(plan: Plan, incident_id: str = "one", at: datetime = NOW) -> Inciden
         ev.Opened(target="payments", title="t", alert=RED_ALERT),
         ev.Reproduced(signal="p95", checks=()),
         ev.Diagnosed(
-            causes=(Cause(id="pool_exhausted", summary="s", confidence=0.9, cites=()),), evidence=(),
-            state=TargetState(target="payments", at=NOW, running=True), signature="x", model=MODEL,
+            causes=(Cause(id="pool_exhausted", summary="s", confidence=0.9, cites=()),),
+            evidence=(),
+            state=TargetState(target="payments", at=NOW, running=True),
+            signature="x",
+            model=MODEL,
         ),
         ev.Planned(plan=plan, plan_hash=plan.hash, model=MODEL),
         at=at,

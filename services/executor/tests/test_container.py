@@ -17,7 +17,13 @@ from services.executor.adapters.runtimes.container import ContainerOfTarget
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.ports import Failed
 
-SERVE = ["python3", "-c", "import signal,time\nsignal.signal(signal.SIGHUP, lambda *_: print('reloaded', flush=True))\nprint('up', flush=True)\nwhile True: time.sleep(0.1)"]
+SERVE = [
+    "python3",
+    "-c",
+    "import signal,time\n"
+    "signal.signal(signal.SIGHUP, lambda *_: print('reloaded', flush=True))\n"
+    "print('up', flush=True)\nwhile True: time.sleep(0.1)",
+]
 REPOSITORY = "autopatch-executor-test"
 
 
@@ -39,9 +45,19 @@ def releases(client: DockerClient, image: str) -> Iterator[str]:
 def target(client: DockerClient, releases: str, engine: Engine, name: str, tmp_path: Path) -> ContainerOfTarget:
     """Release 1 of a container with a bit of everything, running."""
     client.containers.run(
-        f"{releases}:1", SERVE, name=name, detach=True, init=True, network_mode="none", environment={"CHOSEN": "yes"}, labels={"owner": "tests"},
-        mounts=[Mount("/data", str(tmp_path), type="bind")], restart_policy={"Name": "on-failure", "MaximumRetryCount": 2}, mem_limit="64m",
-        healthcheck={"test": ["CMD", "true"], "interval": 500_000_000}, volumes=["/anonymous"],
+        f"{releases}:1",
+        SERVE,
+        name=name,
+        detach=True,
+        init=True,
+        network_mode="none",
+        environment={"CHOSEN": "yes"},
+        labels={"owner": "tests"},
+        mounts=[Mount("/data", str(tmp_path), type="bind")],
+        restart_policy={"Name": "on-failure", "MaximumRetryCount": 2},
+        mem_limit="64m",
+        healthcheck={"test": ["CMD", "true"], "interval": 500_000_000},
+        volumes=["/anonymous"],
     )
     return make(engine, name)
 
@@ -67,7 +83,9 @@ async def well(target: ContainerOfTarget) -> Any:
 pytestmark = [pytest.mark.docker]
 
 
-async def test_a_release_is_changed_and_everything_that_the_owner_chose_stays(target: ContainerOfTarget, client: DockerClient, name: str) -> None:
+async def test_a_release_is_changed_and_everything_that_the_owner_chose_stays(
+    target: ContainerOfTarget, client: DockerClient, name: str
+) -> None:
     state = await well(target)
     assert state.release == "1"
     before = client.api.inspect_container(name)
@@ -79,7 +97,9 @@ async def test_a_release_is_changed_and_everything_that_the_owner_chose_stays(ta
         assert after["Config"][field] == before["Config"][field]
     for field in ("RestartPolicy", "Memory", "NetworkMode", "Mounts"):
         assert after["HostConfig"][field] == before["HostConfig"][field]
-    assert {(m["Type"], m["Source"], m["Destination"]) for m in after["Mounts"]} == {(m["Type"], m["Source"], m["Destination"]) for m in before["Mounts"]}
+    assert {(m["Type"], m["Source"], m["Destination"]) for m in after["Mounts"]} == {
+        (m["Type"], m["Source"], m["Destination"]) for m in before["Mounts"]
+    }
     assert {"CHOSEN=yes", "FROM_IMAGE=2"} <= set(after["Config"]["Env"])
     assert after["Config"]["Labels"]["owner"] == "tests"
     assert after["Config"]["Labels"]["made.of"] == "two"
@@ -167,7 +187,9 @@ async def test_an_unknown_image_changes_nothing(target: ContainerOfTarget, clien
     assert names(client, name) == [name]
 
 
-async def test_a_container_that_somebody_started_anew_is_not_touched(target: ContainerOfTarget, client: DockerClient, name: str) -> None:
+async def test_a_container_that_somebody_started_anew_is_not_touched(
+    target: ContainerOfTarget, client: DockerClient, name: str
+) -> None:
     state = await well(target)
     client.containers.get(name).restart(timeout=1)
     before = (await well(target)).instance
@@ -179,7 +201,9 @@ async def test_a_container_that_somebody_started_anew_is_not_touched(target: Con
     assert (await target.inspect()).instance == before
 
 
-async def test_a_restart_keeps_the_container_and_changes_the_instance(target: ContainerOfTarget, client: DockerClient, name: str) -> None:
+async def test_a_restart_keeps_the_container_and_changes_the_instance(
+    target: ContainerOfTarget, client: DockerClient, name: str
+) -> None:
     state = await well(target)
     await target.restart(Precondition(instance=state.instance))
     after = await target.inspect()
@@ -187,7 +211,9 @@ async def test_a_restart_keeps_the_container_and_changes_the_instance(target: Co
     assert after.instance[:12] == state.instance[:12]
 
 
-async def test_a_reload_is_a_signal_and_shows_in_the_logs_of_its_time(target: ContainerOfTarget, engine: Engine, name: str) -> None:
+async def test_a_reload_is_a_signal_and_shows_in_the_logs_of_its_time(
+    target: ContainerOfTarget, engine: Engine, name: str
+) -> None:
     await well(target)
     begun = datetime.now(UTC)
     assert await target.reload(Precondition()) == "sent SIGHUP"

@@ -163,10 +163,14 @@ def test_what_cannot_be_edited_names_file_line_and_remedy(name: Name, data: byte
 
 def test_values_are_read_with_their_types() -> None:
     assert read_values(JSON, format_of("json"), ["database.pool_size", "database.on", "name", "no"], "f") == {
-        "database.pool_size": 10, "database.on": True, "name": "p\u00e9",
+        "database.pool_size": 10,
+        "database.on": True,
+        "name": "p\u00e9",
     }
     assert read_values(INI_TEXT, format_of("ini"), ["database.pool_size", "database.url", "top"], "f") == {
-        "database.pool_size": 10, "database.url": "http://h/#x", "top": 1,
+        "database.pool_size": 10,
+        "database.url": "http://h/#x",
+        "top": 1,
     }
     assert read_values(ENV_TEXT, format_of("env"), ["POOL_SIZE", "PLAIN"], "f") == {"POOL_SIZE": 10, "PLAIN": "some words"}
 
@@ -194,7 +198,8 @@ SCALARS = st.one_of(st.booleans(), st.integers(-(10**12), 10**12), st.floats(all
 TREES = st.dictionaries(
     st.from_regex(r"[a-z_]{1,8}", fullmatch=True),
     st.one_of(SCALARS, st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), SCALARS, min_size=1, max_size=4)),
-    min_size=1, max_size=5,
+    min_size=1,
+    max_size=5,
 )
 NOISE = st.sampled_from(["", " ", "\t", "  "])
 
@@ -207,7 +212,10 @@ def _render(name: Name, tree: dict[str, object], newline: str, pad: str, last: b
     nested = {k: v for k, v in tree.items() if isinstance(v, dict)}
     if name == "json":
         rows = [f'"{k}"{pad}: {json.dumps(v)}, {comment}' for k, v in flat.items()]
-        rows += [f'"{k}": {{{newline}' + newline.join(f'\t"{i}":{pad}{json.dumps(w)},' for i, w in v.items()) + "}," for k, v in nested.items()]
+        rows += [
+            f'"{k}": {{{newline}' + newline.join(f'\t"{i}":{pad}{json.dumps(w)},' for i, w in v.items()) + "},"
+            for k, v in nested.items()
+        ]
         lines = ["{", *rows, "}"]
     elif name == "yaml":
         lines = [f"{k}: {pad.replace(chr(9), '')}{form.render(v, '')} {comment}" for k, v in flat.items()]  # type: ignore[arg-type]
@@ -222,8 +230,14 @@ def _render(name: Name, tree: dict[str, object], newline: str, pad: str, last: b
 
 
 @given(
-    name=st.sampled_from(["json", "yaml", "toml", "ini", "env"]), tree=TREES, value=SCALARS, newline=st.sampled_from(["\n", "\r\n"]),
-    pad=NOISE, last=st.booleans(), bom=st.booleans(), pick=st.integers(0, 99),
+    name=st.sampled_from(["json", "yaml", "toml", "ini", "env"]),
+    tree=TREES,
+    value=SCALARS,
+    newline=st.sampled_from(["\n", "\r\n"]),
+    pad=NOISE,
+    last=st.booleans(),
+    bom=st.booleans(),
+    pick=st.integers(0, 99),
 )
 @settings(max_examples=400, deadline=None)
 def test_splicing_and_splicing_back_is_the_identity(

@@ -12,7 +12,7 @@ from autopatch.chassis.chassis import TargetRecord
 from autopatch.chassis.room import Heard, Reject, RetryLater
 from autopatch.contract import events as ev, requests as rq
 from autopatch.contract.actions import Action, Scale
-from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.contract.errors import OperatorError, StaleTarget, Unavailable
 from autopatch.contract.evidence import Rehearsal
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.model import digest
@@ -21,6 +21,7 @@ from services.executor.ports import Failed
 from services.executor.tests.fakes import Died, World
 from services.executor.tests.given import (
     CONFIG,
+    MODEL,
     NOW,
     RELEASE,
     RELOAD,
@@ -67,7 +68,10 @@ async def test_a_plan_is_rehearsed_and_the_outcome_told(tmp_path: Path) -> None:
     assert world.story() == ["planned", "rehearsal_failed"]
 
 
-@pytest.mark.parametrize(("actions", "rehearse", "why"), [((pool(),), None, "names no rehearse command"), ((RESTART,), REHEARSE, "nothing that a rehearsal")])
+@pytest.mark.parametrize(
+    ("actions", "rehearse", "why"),
+    [((pool(),), None, "names no rehearse command"), ((RESTART,), REHEARSE, "nothing that a rehearsal")],
+)
 async def test_what_cannot_be_rehearsed_is_marked_unrehearsed_and_shows_its_diff(
     tmp_path: Path, actions: tuple[Action, ...], rehearse: Any, why: str
 ) -> None:
@@ -109,7 +113,12 @@ async def test_a_plan_that_cannot_be_allowed_is_refused_without_a_rehearsal(tmp_
 
 @pytest.mark.parametrize(
     ("rung", "ends"),
-    [("observe", ["proposed"]), ("suggest", ["proposed"]), ("approve", ["approval_requested"]), ("auto", ["applying", "applied"])],
+    [
+        ("observe", ["proposed"]),
+        ("suggest", ["proposed"]),
+        ("approve", ["approval_requested"]),
+        ("auto", ["applying", "applied"]),
+    ],
 )
 async def test_each_rung_goes_as_far_as_it_may(tmp_path: Path, rung: str, ends: list[str]) -> None:
     world = a_world(tmp_path, autonomy={"default": rung})
@@ -406,8 +415,12 @@ async def test_two_that_take_the_target_at_once_do_not_both_get_it(tmp_path: Pat
 
 
 PLANS: dict[str, tuple[Action, ...]] = {
-    "one edit": (pool(),), "edit and reload": (pool(), RELOAD), "two edits and a restart": (pool(), timeout(), RESTART), "release": (RELEASE,),
-    "restart": (RESTART,), "release and edit": (RELEASE, pool()),
+    "one edit": (pool(),),
+    "edit and reload": (pool(), RELOAD),
+    "two edits and a restart": (pool(), timeout(), RESTART),
+    "release": (RELEASE,),
+    "restart": (RESTART,),
+    "release and edit": (RELEASE, pool()),
 }
 
 
@@ -440,7 +453,11 @@ async def test_a_death_at_any_point_neither_doubles_nor_skips(tmp_path: Path, po
     await world.run()
     assert world.incident().state is State.APPLIED
     effects = [e for e in world.runtime.effects if e != "reload"]
-    assert effects == [{"restart": "restart", "rollback_release": "release r2"}[a.kind] for a in PLANS[name] if a.kind in ("restart", "rollback_release")]
+    assert effects == [
+        {"restart": "restart", "rollback_release": "release r2"}[a.kind]
+        for a in PLANS[name]
+        if a.kind in ("restart", "rollback_release")
+    ]
     assert ("reload" in world.runtime.effects) == (RELOAD in PLANS[name])
     expected = CONFIG
     if pool() in PLANS[name]:
@@ -471,6 +488,34 @@ async def test_the_crash_test_would_notice_a_missing_probe(tmp_path: Path) -> No
     world.runtime.number -= 1
     await world.run()
     assert world.runtime.effects == ["restart", "restart"]
+
+
+@pytest.mark.parametrize("action", [pool(), RESTART, RELEASE])
+async def test_an_executor_that_wakes_up_late_is_refused_by_the_target_itself(tmp_path: Path, action: Action) -> None:
+    world = a_world(tmp_path)
+    plan = plan_of(action)
+    late, other = world.hands(world.target), world.hands(world.target)
+    undo = (await late.prepare(plan)).undo
+    assert not await late.has_effect(plan, undo, 0)
+    await other.act(plan, undo, 0)
+    with pytest.raises(StaleTarget):
+        await late.act(plan, undo, 0)
+    assert world.file.read_bytes() == (POOL_20 if action == pool() else CONFIG)
+    assert len(world.runtime.effects) == (0 if action == pool() else 1)
+
+
+async def test_two_executors_that_hear_the_same_claim_act_once(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    applying(world, pool(), RESTART)
+    await world.deliver()
+
+    async def dawdle() -> None:
+        await asyncio.sleep(0.1)
+
+    world.runtime.dawdle = dawdle
+    await asyncio.gather(world.deliver(ev.Applying), world.deliver(ev.Applying), world.deliver(ev.Applying))
+    assert world.runtime.effects == ["restart"]
+    assert world.story()[-2:] == ["applying", "applied"]
 
 
 async def test_a_file_that_changed_at_the_last_moment_is_stale_and_untouched(tmp_path: Path) -> None:
@@ -661,7 +706,10 @@ async def test_inspect_shows_editable_values_only(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     state: Any = await world.room.responders[rq.Inspect](rq.Inspect(target="payments"))
     assert state.model_dump(include={"release", "instance", "running", "releases"}) == {
-        "release": "r1", "instance": "i1", "running": True, "releases": ("r1", "r2"),
+        "release": "r1",
+        "instance": "i1",
+        "running": True,
+        "releases": ("r1", "r2"),
     }
     assert state.configs[0].values == {"database.pool_size": 10, "database.timeout_ms": 5000}
     assert state.configs[0].digest == digest(CONFIG)
@@ -681,7 +729,7 @@ async def test_a_plan_whose_hash_was_tampered_with_is_rejected(tmp_path: Path) -
     world = a_world(tmp_path)
     plan = plan_of(pool())
     incident = planned(plan)
-    forged = incident.log[-1].envelope.model_copy(update={"data": ev.Planned(plan=plan, plan_hash="x", model=incident.last(ev.Planned).model)})  # type: ignore[union-attr]
+    forged = incident.log[-1].envelope.model_copy(update={"data": ev.Planned(plan=plan, plan_hash="x", model=MODEL)})
     world.has(Incident("one", State.PLANNED, (*incident.log[:-1], type(incident.log[-1])(4, forged)), forged.event_id))
     with pytest.raises(Reject, match="hash"):
         await world.deliver()

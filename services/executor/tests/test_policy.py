@@ -21,7 +21,9 @@ def a_policy(**changes: Any) -> Policy:
     return Policy.model_validate({"rules": [{"name": "all", "actions": ALL, "targets": ["pay*"], **changes}]})
 
 
-def verdict(folder: Path, *actions: Action, policy: Policy | None = None, facts: Facts = REHEARSED, now: datetime = NOW, **target: Any) -> Verdict:
+def verdict(
+    folder: Path, *actions: Action, policy: Policy | None = None, facts: Facts = REHEARSED, now: datetime = NOW, **target: Any
+) -> Verdict:
     return decide(policy or a_policy(), a_target(folder, **target), a_plan(*actions), facts, now)
 
 
@@ -113,7 +115,9 @@ def test_the_rate_per_target_and_hour_is_a_bound(tmp_path: Path) -> None:
     assert verdict(tmp_path, pool(), policy=a_policy(max_per_hour=3), facts=Facts(times, True)).rung == "auto"
     made = verdict(tmp_path, pool(), policy=a_policy(max_per_hour=2), facts=Facts(times, True))
     assert made.reasons == ("rule all allows 2 actions per hour on a target, 2 were done",)
-    assert verdict(tmp_path, pool(), policy=a_policy(max_per_hour=2), facts=Facts(times, True), now=NOW + hours(0.2)).rung == "auto"
+    assert (
+        verdict(tmp_path, pool(), policy=a_policy(max_per_hour=2), facts=Facts(times, True), now=NOW + hours(0.2)).rung == "auto"
+    )
 
 
 def test_a_cool_down_says_when_it_ends(tmp_path: Path) -> None:
@@ -165,7 +169,8 @@ def test_a_missing_policy_file_allows_nothing(tmp_path: Path) -> None:
         ("rules: [\n", "p.yaml:2: not YAML"),
         ("", "p.yaml:1: policy: Input should be"),
         (
-            "rules:\n- name: x\n  actions: [reload]\n  targets: ['*']\n  freeze:\n  - {days: [fri], from: '16:00', until: '8:00', zone: Mars}\n",
+            "rules:\n- name: x\n  actions: [reload]\n  targets: ['*']\n  freeze:\n"
+            "  - {days: [fri], from: '16:00', until: '8:00', zone: Mars}\n",
             r"p.yaml:6: rules.0.freeze.0.weekly",
         ),
     ],

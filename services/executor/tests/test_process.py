@@ -27,7 +27,8 @@ if stubborn == "yes":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.signal(signal.SIGHUP, lambda *_: print(json.dumps({"time": time.time(), "message": "reloaded"}), flush=True))
 child = subprocess.Popen(["sleep", "300"])
-print(json.dumps({"time": time.time(), "message": f"release {release} {config}", "child": child.pid, "env": sorted(os.environ)}), flush=True)
+started = {"time": time.time(), "message": f"release {release} {config}", "child": child.pid, "env": sorted(os.environ)}
+print(json.dumps(started), flush=True)
 while True:
     time.sleep(0.05)
 """
@@ -36,8 +37,13 @@ while True:
 def make(folder: Path, *, stubborn: bool = False, reload_signal: str = "SIGHUP", grace_s: float = 5) -> ProcessOfTarget:
     (folder / "service.py").write_text(SERVICE)
     spec = ProcessRuntime(
-        kind="process", command=(sys.executable, "service.py", "{release}", "{config:main}", "yes" if stubborn else "no"),
-        pidfile=str(folder / "pid"), workdir=str(folder), log=str(folder / "log"), releases=("r1", "r2", "broken"), reload_signal=reload_signal,
+        kind="process",
+        command=(sys.executable, "service.py", "{release}", "{config:main}", "yes" if stubborn else "no"),
+        pidfile=str(folder / "pid"),
+        workdir=str(folder),
+        log=str(folder / "log"),
+        releases=("r1", "r2", "broken"),
+        reload_signal=reload_signal,
     )
     return ProcessOfTarget(spec, {"main": "/c.json"}, health="", path="/usr/bin:/bin", grace_s=grace_s, patience_s=3)
 
@@ -65,7 +71,9 @@ async def logged(folder: Path, text: str) -> None:
     raise AssertionError(f"{text!r} is not in the log")
 
 
-async def test_a_release_is_started_with_its_arguments_and_no_environment_of_ours(process: ProcessOfTarget, tmp_path: Path) -> None:
+async def test_a_release_is_started_with_its_arguments_and_no_environment_of_ours(
+    process: ProcessOfTarget, tmp_path: Path
+) -> None:
     os.environ["AUTOPATCH_SECRET_FOR_TEST"] = "x"
     try:
         await process.run_release("r1", Precondition())
@@ -79,7 +87,9 @@ async def test_a_release_is_started_with_its_arguments_and_no_environment_of_our
     assert "AUTOPATCH" not in (tmp_path / "log").read_text()
 
 
-async def test_a_restart_makes_another_instance_of_the_same_release_and_ends_the_old_group(process: ProcessOfTarget, tmp_path: Path) -> None:
+async def test_a_restart_makes_another_instance_of_the_same_release_and_ends_the_old_group(
+    process: ProcessOfTarget, tmp_path: Path
+) -> None:
     await process.run_release("r2", Precondition())
     await logged(tmp_path, "release r2")
     first = await process.inspect()

@@ -43,7 +43,13 @@ class ScriptedSandbox:
         return answer if isinstance(answer, Outcome) else Outcome(answer, '{"p95_s": 0.5}\n', "", 1.0, "runc")
 
 
-async def rehearse(folder: Path, sandbox: Any, *actions: Any, command: tuple[str, ...] = ("check", "{release}", "{config:main}"), image: str = "i:{release}") -> Rehearsal:
+async def rehearse(
+    folder: Path,
+    sandbox: Any,
+    *actions: Any,
+    command: tuple[str, ...] = ("check", "{release}", "{config:main}"),
+    image: str = "i:{release}",
+) -> Rehearsal:
     (folder / "config.json").write_bytes(CONFIG)
     target = a_target(folder, rehearse={"command": list(command), "image": image, "timeout_s": 20})
     return await SandboxRehearsal(sandbox)(target, a_plan(*actions, digest=digest(CONFIG)), "r1")
@@ -54,7 +60,8 @@ async def test_red_then_green_has_passed(tmp_path: Path) -> None:
     told = await rehearse(tmp_path, sandbox, pool(), RELEASE)
     assert told.passed
     assert [(run.label, run.outcome, run.figures) for run in told.runs] == [
-        ("unchanged", "red", {"p95_s": 0.5}), ("changed", "green", {"p95_s": 0.5}),
+        ("unchanged", "red", {"p95_s": 0.5}),
+        ("changed", "green", {"p95_s": 0.5}),
     ]
     before, after = sandbox.jobs
     assert (before.image, after.image) == ("i:r1", "i:r2")
@@ -72,7 +79,11 @@ async def test_red_then_green_has_passed(tmp_path: Path) -> None:
         ([0], "the fault does not show in the rehearsal", 1),
         ([1, 1], r"the changed copy is still red \(p95_s 0.5\)", 2),
         ([Outcome(2, "", "no such module", 1, "runc")], "unchanged copy ended by an error: exit code 2: no such module", 1),
-        ([1, Outcome(None, "", "", 1, "runc", "it took longer than 9 s")], "changed copy ended by an error: no exit code: it took longer than 9 s", 2),
+        (
+            [1, Outcome(None, "", "", 1, "runc", "it took longer than 9 s")],
+            "changed copy ended by an error: no exit code: it took longer than 9 s",
+            2,
+        ),
         ([Outcome(127, "", "", 1, "runc")], "exit code 127: no output", 1),
     ],
 )
@@ -104,7 +115,9 @@ def test_figures_are_the_numbers_of_the_last_json_line() -> None:
 
 @pytest.mark.docker
 @pytest.mark.parametrize("runtime", ["runc", "runsc"])
-async def test_a_real_rehearsal_in_a_sealed_container(tmp_path: Path, engine: Engine, image: str, client: Any, runtime: str) -> None:
+async def test_a_real_rehearsal_in_a_sealed_container(
+    tmp_path: Path, engine: Engine, image: str, client: Any, runtime: str
+) -> None:
     if runtime not in client.info()["Runtimes"]:
         pytest.skip(f"the engine has no runtime {runtime}")
     sandbox = DockerSandbox(engine, runtime=runtime)

@@ -35,7 +35,9 @@ def left(client: DockerClient) -> list[str]:
 
 
 async def python(sandbox: DockerSandbox, image: str, code: str, timeout_s: float = 20, **files: bytes) -> Outcome:
-    return await sandbox.run(Job(image, ("python3", "-c", code), timeout_s, {name.replace("__", "/"): data for name, data in files.items()}))
+    return await sandbox.run(
+        Job(image, ("python3", "-c", code), timeout_s, {name.replace("__", "/"): data for name, data in files.items()})
+    )
 
 
 async def test_files_go_in_and_exit_code_and_output_come_out(sandbox: DockerSandbox, image: str, client: DockerClient) -> None:
@@ -49,7 +51,8 @@ async def test_files_go_in_and_exit_code_and_output_come_out(sandbox: DockerSand
 CONTAINED: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
     "no network but loopback": (
         "import socket\nfor a in [('127.0.0.1', 9), ('169.254.169.254', 80), ('8.8.8.8', 53)]:\n"
-        " s = socket.socket(); s.settimeout(2)\n try:\n  s.connect(a); print('reached')\n except OSError as e: print(type(e).__name__)",
+        " s = socket.socket(); s.settimeout(2)\n try:\n  s.connect(a); print('reached')\n"
+        " except OSError as e: print(type(e).__name__)",
         lambda o: "reached" not in o.stdout,
     ),
     "loopback works": (
@@ -57,7 +60,8 @@ CONTAINED: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
         lambda o: o.stdout == "ok\n",
     ),
     "threads and processes work": (
-        "import threading, subprocess\nt = threading.Thread(target=print, args=('a',)); t.start(); t.join()\nprint(subprocess.run(['echo', 'b'], capture_output=True).stdout)",
+        "import threading, subprocess\nt = threading.Thread(target=print, args=('a',)); t.start(); "
+        "t.join()\nprint(subprocess.run(['echo', 'b'], capture_output=True).stdout)",
         lambda o: o.stdout == "a\nb'b\\n'\n",
     ),
     "nobody, without capabilities or new privileges": (
@@ -75,12 +79,15 @@ CONTAINED: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
         lambda o: o.exit_code is None or o.exit_code != 0 or int(o.stdout) <= 64 + 64 + 8 + 3,
     ),
     "files do not grow for ever": (
-        "import resource; print(resource.getrlimit(resource.RLIMIT_FSIZE)[1], resource.getrlimit(resource.RLIMIT_CORE)[1], resource.getrlimit(resource.RLIMIT_NOFILE)[1])",
+        "import resource; "
+        "print(*(resource.getrlimit(getattr(resource, f'RLIMIT_{n}'))[1] for n in ('FSIZE', 'CORE', 'NOFILE')))",
         lambda o: o.stdout == f"{64 * 2**20} 0 256\n",
     ),
     "no secrets in the environment": (
         "import os; print(sorted(os.environ))",
-        lambda o: o.stdout.strip() == str(sorted(["HOME", "HOSTNAME", "LANG", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "TMPDIR"])),
+        lambda o: (
+            o.stdout.strip() == str(sorted(["HOME", "HOSTNAME", "LANG", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "TMPDIR"]))
+        ),
     ),
 }
 
@@ -96,18 +103,40 @@ async def test_contained(sandbox: DockerSandbox, image: str, what: str) -> None:
 async def test_other_socket_families_cannot_be_opened(sandbox: DockerSandbox, image: str, family: str) -> None:
     if sandbox._wanted == "runsc" and family == "AF_NETLINK":
         pytest.skip("gVisor has a netlink of its own, that knows only its own loopback")
-    code = f"import socket\ntry:\n socket.socket(socket.{family}, socket.SOCK_RAW if '{family}' != 'AF_VSOCK' else socket.SOCK_STREAM); print('opened')\nexcept OSError as e: print(e.errno)"
+    code = (
+        f"import socket\ntry:\n"
+        f" socket.socket(socket.{family}, socket.SOCK_RAW if '{family}' != 'AF_VSOCK' else socket.SOCK_STREAM); "
+        f"print('opened')\nexcept OSError as e: print(e.errno)"
+    )
     assert "opened" not in (await python(sandbox, image, code)).stdout
 
 
-@pytest.mark.parametrize(("call", "number"), [("io_uring_setup", 425), ("ptrace", 101), ("unshare", 272), ("mount", 165), ("bpf", 321), ("keyctl", 250), ("userfaultfd", 323), ("setns", 308)])
+@pytest.mark.parametrize(
+    ("call", "number"),
+    [
+        ("io_uring_setup", 425),
+        ("ptrace", 101),
+        ("unshare", 272),
+        ("mount", 165),
+        ("bpf", 321),
+        ("keyctl", 250),
+        ("userfaultfd", 323),
+        ("setns", 308),
+    ],
+)
 async def test_dangerous_system_calls_are_refused(image: str, engine: Engine, call: str, number: int) -> None:
-    code = f"import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nr = l.syscall({number}, 0, 0, 0, 0, 0)\nprint(r, ctypes.get_errno())"
+    code = (
+        f"import ctypes\nl = ctypes.CDLL(None, use_errno=True)\n"
+        f"r = l.syscall({number}, 0, 0, 0, 0, 0)\nprint(r, ctypes.get_errno())"
+    )
     assert (await python(DockerSandbox(engine, runtime="runc"), image, code)).stdout == "-1 1\n", call
 
 
 async def test_a_fork_bomb_is_bounded(sandbox: DockerSandbox, image: str, client: DockerClient) -> None:
-    code = "import os, time\nn = 0\ntry:\n for _ in range(3000):\n  if os.fork() == 0:\n   time.sleep(3); os._exit(0)\n  n += 1\nexcept OSError: pass\nprint(n)"
+    code = (
+        "import os, time\nn = 0\ntry:\n for _ in range(3000):\n  if os.fork() == 0:\n"
+        "   time.sleep(3); os._exit(0)\n  n += 1\nexcept OSError: pass\nprint(n)"
+    )
     outcome = await python(sandbox, image, code)
     assert outcome.stdout == "" or int(outcome.stdout) < 130
     assert left(client) == []
@@ -129,7 +158,9 @@ async def test_output_is_capped_to_head_and_tail_while_it_is_drained(sandbox: Do
 
 
 async def test_a_command_that_ignores_the_polite_signal_ends_at_its_limit(sandbox: DockerSandbox, image: str) -> None:
-    code = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('in', flush=True)\nwhile True: time.sleep(0.1)"
+    code = (
+        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('in', flush=True)\nwhile True: time.sleep(0.1)"
+    )
     outcome = await python(sandbox, image, code, timeout_s=1)
     assert outcome.exit_code is None
     assert outcome.why == "it took longer than 1 s"
@@ -137,7 +168,9 @@ async def test_a_command_that_ignores_the_polite_signal_ends_at_its_limit(sandbo
     assert outcome.seconds < 6
 
 
-async def test_cancelled_and_gone_within_a_second_even_while_it_floods(sandbox: DockerSandbox, image: str, client: DockerClient) -> None:
+async def test_cancelled_and_gone_within_a_second_even_while_it_floods(
+    sandbox: DockerSandbox, image: str, client: DockerClient
+) -> None:
     code = "import sys\nwhile True: sys.stdout.write('x' * 100_000)"
     task = asyncio.ensure_future(python(sandbox, image, code))
     for _ in range(200):
@@ -163,7 +196,9 @@ async def test_cancelled_at_any_moment_nothing_is_left(image: str, engine: Engin
         assert left(client) == []
 
 
-async def test_what_a_dead_executor_left_is_reaped_and_what_is_not_ours_stays(image: str, engine: Engine, client: DockerClient, docker_host: str, name: str) -> None:
+async def test_what_a_dead_executor_left_is_reaped_and_what_is_not_ours_stays(
+    image: str, engine: Engine, client: DockerClient, docker_host: str, name: str
+) -> None:
     code = f"""
 import asyncio
 from services.executor.adapters.runtimes.engine import Engine

@@ -1,4 +1,4 @@
-"""A target's configuration files before and after a plan, in memory: real ones to act by, and ones without secrets to show and to rehearse."""
+"""A target's configuration files before and after a plan, in memory: real ones to act by, and ones without secrets to show."""
 
 import difflib
 from collections.abc import Iterable
@@ -62,8 +62,8 @@ def changed(plan: Plan, files: dict[str, Content]) -> dict[str, bytes]:
     data = {name: content.clean for name, content in files.items()}
     for step in plan.steps:
         if isinstance(step.action, SetConfig):
-            form = format_of(files[step.action.file].config.format)
-            data[step.action.file] = edit(data[step.action.file], form, step.action.key, step.action.value, step.action.file).after
+            name, form = step.action.file, format_of(files[step.action.file].config.format)
+            data[name] = edit(data[name], form, step.action.key, step.action.value, name).after
     return data
 
 

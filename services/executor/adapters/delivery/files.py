@@ -25,7 +25,7 @@ async def fence(folder: Path, name: str, patience_s: float = 3) -> AsyncIterator
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise OperatorError(f"{folder}: locks can't be kept there: {error.strerror}", tip="set AUTOPATCH_EXECUTOR_LOCKS") from error
+        raise OperatorError(f"{folder}: no place for locks: {error.strerror}", tip="set AUTOPATCH_EXECUTOR_LOCKS") from error
     try:
         deadline = time.monotonic() + patience_s
         while not _locked(handle):
@@ -42,7 +42,7 @@ def resolve(path: str) -> Path:
     given = Path(path)
     folder, real = given.parent.resolve(), given.resolve()
     if not real.is_relative_to(folder):
-        raise OperatorError(f"{path}: is a link that leads out of its folder, to {real}", tip="name the real file in the target file")
+        raise OperatorError(f"{path}: is a link that leads out of its folder, to {real}", tip="name that file in the target file")
     if not real.is_file():
         raise OperatorError(f"{path}: is not a file", tip="correct configs.path in the target file")
     return real

@@ -1,4 +1,4 @@
-"""The executor's hands on one target: each action looks whether its effect is there, acts under the target's own check, and can be taken back."""
+"""Hands on one target: whether an effect is there, how it is brought about under the target's own check, how it is taken back."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from services.executor.adapters.delivery.copies import contents, diff, restored,
 from services.executor.adapters.delivery.files import fence, read, replace, resolve
 from services.executor.adapters.delivery.runtime import Runtime
 from services.executor.adapters.editors import format_of, read_values
-from services.executor.adapters.runtimes.checks import demand
+from services.executor.adapters.delivery.checks import demand
 from services.executor.ports import Prepared
 
 Records = Sequence[UndoRecord]
@@ -47,8 +47,8 @@ class TargetHands:
             modified = datetime.fromtimestamp(content.real.stat().st_mtime, UTC)
             configs.append(ConfigState(file=name, digest=digest(content.data), values=values, modified=modified))
         return TargetState(
-            target=self._target.name, at=self._now(), running=runs.running, release=runs.release, releases=self._target.runtime.releases,
-            released_at=runs.released_at, instance=runs.instance, configs=tuple(configs),
+            target=self._target.name, at=self._now(), running=runs.running, release=runs.release, released_at=runs.released_at,
+            releases=self._target.runtime.releases, instance=runs.instance, configs=tuple(configs),
         )
 
     async def prepare(self, plan: Plan) -> Prepared:
@@ -88,7 +88,7 @@ class TargetHands:
             known = Precondition()
         match plan.steps[step].action:
             case SetConfig(file=file):
-                return await asyncio.to_thread(self._rewrite, file, undo[step].digest_before, undo[step].digest_after, undo[step], spliced)
+                return await asyncio.to_thread(self._rewrite, file, undo[step], forward=True)
             case Reload():
                 return await self._runtime.reload(known)
             case Restart():
@@ -117,14 +117,15 @@ class TargetHands:
         """The opposite of one step; after a configuration was put back, reload and restart are done again."""
         record = undo[step]
         if record.kind == "splice":
-            return await asyncio.to_thread(self._rewrite, record.file, record.digest_after, record.digest_before, record, restored)
+            return await asyncio.to_thread(self._rewrite, record.file, record, forward=False)
         if record.kind == "release":
             runs, action = await self._runtime.inspect(), plan.steps[step].action
             assert isinstance(action, RollbackRelease)
             if not runs.half_way and runs.release not in (action.release, record.release):
                 raise StaleTarget(f"release {runs.release} runs, which is neither {action.release} nor {record.release}")
             return await self._runtime.run_release(record.release, Precondition(release=runs.release, instance=runs.instance))
-        return await (self._runtime.restart if isinstance(plan.steps[step].action, Restart) else self._runtime.reload)(Precondition())
+        again = self._runtime.restart if isinstance(plan.steps[step].action, Restart) else self._runtime.reload
+        return await again(Precondition())
 
     async def logs(self, start: datetime, end: datetime, limit: int) -> Sequence[str]:
         """The configuration is read first, so that its secrets are known to redaction."""
@@ -141,13 +142,16 @@ class TargetHands:
             raise StaleTarget(f"the target has no configuration file {name!r} any more")
         return resolve(config.path)
 
-    def _rewrite(self, name: str, expected: str, wanted: str, record: UndoRecord, change: Callable[[bytes, UndoRecord], bytes]) -> str:
+    def _rewrite(self, name: str, record: UndoRecord, *, forward: bool) -> str:
+        expected, wanted = record.digest_before, record.digest_after
+        if not forward:
+            expected, wanted = wanted, expected
         real = self._real(name)
         data = read(real)
         if digest(data) != expected:
             raise StaleTarget(f"{name} is {digest(data)[:12]}, expected was {expected[:12]}: somebody else changed it")
-        made = change(data, record)
+        made = spliced(data, record) if forward else restored(data, record)
         if digest(made) != wanted:
             raise StaleTarget(f"{name} would become {digest(made)[:12]} instead of {wanted[:12]}")
         replace(real, expected, made)
-        return f"{name}: {record.new if change is spliced else record.old} at byte {record.offset}"
+        return f"{name}: {record.new if forward else record.old} at byte {record.offset}"

@@ -10,7 +10,7 @@ from autopatch.contract.plan import Precondition
 
 @dataclass(frozen=True)
 class RuntimeState:
-    """`instance` changes with every start: container id or process id, and when it started. `half_way`: a release change was interrupted."""
+    """`instance` changes with every start: container or process id and start time. `half_way`: a release change was cut off."""
 
     running: bool
     release: str = ""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from autopatch.chassis.redaction import secret_name
 from autopatch.contract.actions import Scalar
 from autopatch.contract.errors import OperatorError, Refused
 from autopatch.contract.target import SECRET_NAMES
@@ -35,7 +36,7 @@ class Edit:
 
 
 def edit(data: bytes, form: Format, key: str, value: Scalar, file: str) -> Edit:
-    """The edit that sets `key`. Raises OperatorError (file or key unusable) and Refused (anything but that value would change)."""
+    """The edit that sets `key`. Raises OperatorError (file or key unusable), Refused (anything but that value would change)."""
     text, bom = _text(data, file)
     before = _parsed(text, form, file)
     leaf = _leaf(text, form, key, file)
@@ -63,7 +64,7 @@ def locate(data: bytes, form: Format, key: str, file: str) -> Span:
 
 
 def read_values(data: bytes, form: Format, keys: Iterable[str], file: str) -> dict[str, Scalar]:
-    """The values of those keys that the file has; INI and .env values are read as numbers and booleans where they look like it."""
+    """The values of those keys that are there; in INI and .env what looks like a number or boolean is read as one."""
     text, _ = _text(data, file)
     flat = _parsed(text, form, file)
     found = {key: flat[key] for key in keys if isinstance(flat.get(key), bool | int | float | str)}
@@ -74,13 +75,17 @@ def masked(data: bytes, form: Format, file: str) -> tuple[bytes, tuple[str, ...]
     """The file with every secret-looking value replaced, wherever it stands, and the secrets themselves."""
     text, bom = _text(data, file)
     flat = _parsed(text, form, file)
-    leaves = [leaf for leaf in form.leaves(text) if any(word in leaf.path.lower() for word in SECRET_NAMES)]
-    secrets = sorted({str(v) for k, v in flat.items() if any(w in k.lower() for w in SECRET_NAMES) and v not in (None, "", {}, [])}, key=len)
+    leaves = [leaf for leaf in form.leaves(text) if _is_secret(leaf.path)]
+    secrets = sorted({str(v) for k, v in flat.items() if _is_secret(k) and v not in (None, "", {}, [])}, key=len)
     for leaf in sorted(leaves, key=lambda leaf: leaf.start, reverse=True):
         text = text[: leaf.start] + _mask(flat.get(leaf.path), text[leaf.start : leaf.end], form) + text[leaf.end :]
     for secret in reversed(secrets):
         text = text.replace(secret, REPLACED) if len(secret) >= 6 else text
     return (bom + text).encode(), tuple(secrets)
+
+
+def _is_secret(path: str) -> bool:
+    return any(word in path.lower() for word in SECRET_NAMES) or any(map(secret_name, path.split(".")))
 
 
 def _mask(value: Any, raw: str, form: Format) -> str:
@@ -129,7 +134,8 @@ def _leaf(text: str, form: Format, key: str, file: str) -> Leaf:
 
 
 def _kind(value: Any) -> str:
-    return "boolean" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text" if isinstance(value, str) else "section"
+    kinds = {bool: "boolean", int: "number", float: "number", str: "text"}
+    return kinds.get(type(value), "section")
 
 
 def _guessed(value: Any) -> Scalar:

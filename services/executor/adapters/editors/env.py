@@ -10,7 +10,8 @@ from autopatch.contract.actions import Scalar
 from services.executor.adapters.editors.formats import Format, Leaf, Malformed, line_at, number
 
 _ASSIGNMENT = re.compile(
-    r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\r\n'"#\s][^\r\n]*?|)"""
+    r"""^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*"""
+    r"""('(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\r\n'"#\s][^\r\n]*?|)"""
     r"""(?=[ \t]*(?:[ \t]#[^\r\n]*)?(?:\r|\n|\Z))""",
     re.MULTILINE,
 )
@@ -39,10 +40,7 @@ def parse(text: str) -> dict[str, Any]:
 
 def render(value: Scalar, old: str) -> str:
     """Keeps the old quotes; text that a shell would read otherwise is quoted."""
-    if not isinstance(value, str):
-        text = number(value)
-    else:
-        text = value
+    text = value if isinstance(value, str) else number(value)
     if old.startswith('"') and not re.search(r'["\\$`\r\n]', text):
         return f'"{text}"'
     if not old.startswith(("'", '"')) and _PLAIN.fullmatch(text):

@@ -21,7 +21,7 @@ class Malformed(Exception):
 
 @dataclass(frozen=True)
 class Leaf:
-    """Characters [start, end) of a text hold the value of a dotted path. `fixed` says why they can't be replaced, '' when they can."""
+    """Characters [start, end) of a text hold the value of a dotted path. `fixed`: why they can't be replaced, else ''."""
 
     path: str
     start: int

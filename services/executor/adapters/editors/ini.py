@@ -34,7 +34,8 @@ def leaves(text: str) -> list[Leaf]:
 def parse(text: str) -> dict[str, Any]:
     """By the standard library; all values are text. A key that is there twice is kept once: the finder of places names both."""
     reader = configparser.RawConfigParser(
-        strict=False, inline_comment_prefixes=("#", ";"), default_section="\0\0", empty_lines_in_values=False, allow_no_value=True,
+        strict=False, inline_comment_prefixes=("#", ";"), default_section="\0\0", empty_lines_in_values=False,
+        allow_no_value=True,
     )
     reader.optionxform = str  # type: ignore[assignment,method-assign]
     try:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from autopatch.contract.errors import AutoPatchError, OperatorError, Refused, St
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
 from services.executor.adapters.delivery.runtime import RuntimeState
-from services.executor.adapters.runtimes.checks import demand, post, wait_well
+from services.executor.adapters.delivery.checks import demand, reload_by, wait_well
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.recreate import recreate
 from services.executor.ports import Failed
@@ -22,7 +23,7 @@ Attrs = dict[str, Any]
 
 
 class ContainerOfTarget:
-    """While a release is changed the old container is kept as NAME-previous; that it is there says that the change has not ended."""
+    """While a release is changed the old container is kept as NAME-previous: as long as it is there the change has not ended."""
 
     def __init__(self, spec: DockerRuntime, engine: Engine, *, health: str, grace_s: float, patience_s: float) -> None:
         """`grace_s`: seconds from SIGTERM to SIGKILL; `patience_s`: seconds until well."""
@@ -36,24 +37,23 @@ class ContainerOfTarget:
     async def inspect(self) -> RuntimeState:
         """By name. Of a half-way change the old container's identity counts, for that is what the plan was made for."""
         now, kept = await self._engine.do(self._both)
-        state = self._state(kept or now)
-        return RuntimeState(_running(now), state.release, state.instance, state.started_at, state.released_at, half_way=kept is not None)
+        return replace(self._state(kept or now), running=_running(now), half_way=kept is not None)
 
     async def reload(self, precondition: Precondition) -> str:
         """By address or signal."""
         container = await self._demanded(precondition)
-        if self._spec.reload_url:
-            return await post(self._spec.reload_url)
-        if not self._spec.reload_signal:
-            raise Refused("the target names no way to reload", tip="add runtime.reload_url or runtime.reload_signal to the target file")
-        await self._do(lambda client: client.api.kill(container["Id"], self._spec.reload_signal), container, gone=StaleTarget)
-        return f"sent {self._spec.reload_signal}"
+
+        async def send(name: str) -> None:
+            await self._do(lambda client: client.api.kill(container["Id"], name), container, gone=StaleTarget)
+
+        return await reload_by(self._spec, send)
 
     async def restart(self, precondition: Precondition) -> str:
         """The same container again, by its id."""
         container = await self._demanded(precondition)
-        await self._do(lambda client: client.api.restart(container["Id"], timeout=self._grace_s), container, slow=True, gone=StaleTarget)
-        return await self._well(container["Id"])
+        own_id = container["Id"]
+        await self._do(lambda client: client.api.restart(own_id, timeout=self._grace_s), container, slow=True, gone=StaleTarget)
+        return await self._well(own_id)
 
     async def run_release(self, release: str, precondition: Precondition) -> str:
         """Renames, creates, starts, waits until well, removes the old one; goes on where an interrupted call stopped."""
@@ -78,7 +78,8 @@ class ContainerOfTarget:
         """From the engine, by its own times."""
 
         def read(client: DockerClient) -> Sequence[str]:
-            stream = client.api.logs(self._spec.container, since=start.timestamp(), until=end.timestamp(), stream=True, follow=False)
+            since, until = start.timestamp(), end.timestamp()
+            stream = client.api.logs(self._spec.container, since=since, until=until, stream=True, follow=False)
             lines: deque[bytes] = deque(maxlen=limit)
             rest = b""
             for chunk in stream:
@@ -160,16 +161,15 @@ class ContainerOfTarget:
 
     def _check_removable(self, original: Attrs) -> None:
         if original["HostConfig"].get("AutoRemove"):
-            raise Refused(f"{self._spec.container} was started with --rm and could not be taken back", tip="start it without --rm")
+            raise Refused(f"{self._spec.container} was started with --rm: no way back", tip="start it without --rm")
 
     def _state(self, attrs: Attrs | None) -> RuntimeState:
         if attrs is None:
             return RuntimeState(False)
         repository, _, tag = str(attrs["Config"]["Image"]).rpartition(":")
         started = str(attrs["State"]["StartedAt"])
-        return RuntimeState(
-            _running(attrs), tag if repository == self._spec.image else "", f"{attrs['Id'][:12]}@{started}", _time(started), _time(attrs["Created"])
-        )
+        release, instance = tag if repository == self._spec.image else "", f"{attrs['Id'][:12]}@{started}"
+        return RuntimeState(_running(attrs), release, instance, _time(started), _time(attrs["Created"]))
 
 
 def _running(attrs: Attrs | None) -> bool:

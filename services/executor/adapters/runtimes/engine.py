@@ -25,7 +25,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(32, thread_name_prefix="docker")
 
     async def do(self, work: Callable[[DockerClient], T], *, timeout_s: float | None = None) -> T:
-        """Raises Unavailable when the engine cannot be reached; the engine's own refusals (docker.errors.APIError) pass through."""
+        """Raises Unavailable when the engine cannot be reached; its own refusals (docker.errors.APIError) pass through."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._done, work, timeout_s or self._timeout_s)
 
     async def surely(self, work: Callable[[DockerClient], T]) -> T:
@@ -44,4 +44,5 @@ class Engine:
         except APIError:
             raise
         except (DockerException, requests.RequestException) as error:
-            raise Unavailable("docker", f"{self.host} does not answer", tip="start the engine, or set AUTOPATCH_EXECUTOR_DOCKER_HOST") from error
+            tip = "start the engine, or set AUTOPATCH_EXECUTOR_DOCKER_HOST"
+            raise Unavailable("docker", f"{self.host} does not answer", tip=tip) from error

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from autopatch.contract.errors import OperatorError, Refused, StaleTarget
+from autopatch.contract.errors import OperatorError, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import ProcessRuntime
 from services.executor.adapters.delivery.runtime import RuntimeState
-from services.executor.adapters.runtimes.checks import demand, post, wait_well
+from services.executor.adapters.delivery.checks import demand, reload_by, wait_well
 from services.executor.adapters.runtimes.log_lines import in_window
 from services.executor.ports import Failed
 
@@ -33,7 +33,7 @@ exec "$@"
 
 @dataclass(frozen=True)
 class Known:
-    """What the process id file says: id, start time in clock ticks since boot (0: not recorded), release, and since when that runs."""
+    """What the process id file says: id, start in clock ticks since boot (0: not recorded), release, and since when that runs."""
 
     pid: int
     ticks: int = 0
@@ -54,8 +54,10 @@ class Known:
 class ProcessOfTarget:
     """One process that AutoPatch starts in a process group of its own, with no environment but PATH, HOME and LANG."""
 
-    def __init__(self, spec: ProcessRuntime, configs: Mapping[str, str], *, health: str, path: str, grace_s: float, patience_s: float) -> None:
-        """`configs`: name -> path, for {config:NAME}. `grace_s`: seconds from SIGTERM to SIGKILL; `patience_s`: seconds until well."""
+    def __init__(
+        self, spec: ProcessRuntime, configs: Mapping[str, str], *, health: str, path: str, grace_s: float, patience_s: float
+    ) -> None:
+        """`configs`: name -> path, for {config:NAME}. `grace_s`: seconds from SIGTERM to SIGKILL, `patience_s`: until well."""
         self._spec = spec
         self._configs = configs
         self._health = health
@@ -81,14 +83,11 @@ class ProcessOfTarget:
         demand(precondition, state)
         if not state.running:
             raise Failed("reload: the process does not run")
-        if self._spec.reload_url:
-            return await post(self._spec.reload_url)
-        if not self._spec.reload_signal:
-            raise Refused("the target names no way to reload", tip="add runtime.reload_url or runtime.reload_signal to the target file")
-        if self._spec.reload_signal not in signal.Signals.__members__:
-            raise OperatorError(f"runtime.reload_signal: {self._spec.reload_signal!r} is no signal", tip="such as SIGHUP")
-        _signal(state.instance, signal.Signals[self._spec.reload_signal], group=False)
-        return f"sent {self._spec.reload_signal}"
+
+        async def send(name: str) -> None:
+            _signal(state.instance, signal.Signals[name], group=False)
+
+        return await reload_by(self._spec, send)
 
     async def restart(self, precondition: Precondition) -> str:
         """Stops what runs, if it runs, and starts the same release."""
@@ -150,9 +149,9 @@ class ProcessOfTarget:
         try:
             with open(log, "ab") as output:
                 subprocess.run(
-                    ["setsid", "--fork", "sh", "-c", _LAUNCH, "sh", str(self._pidfile), release, str(since), *command], cwd=self._spec.workdir,
+                    ["setsid", "--fork", "sh", "-c", _LAUNCH, "sh", str(self._pidfile), release, str(since), *command],
+                    cwd=self._spec.workdir, env={"PATH": self._path, "HOME": self._spec.workdir, "LANG": "C.UTF-8"},
                     stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=True, timeout=10,
-                    env={"PATH": self._path, "HOME": self._spec.workdir, "LANG": "C.UTF-8"},
                 )
         except (OSError, subprocess.SubprocessError) as error:
             raise Failed(f"{command[0]}: cannot be started: {error}") from error

@@ -1,4 +1,4 @@
-"""A container made again with another image: everything that its owner chose stays, everything that its image chose is the new image's."""
+"""A container made again with another image: what its owner chose stays, what its image chose is the new image's."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Attrs = dict[str, Any]
 
 
 def recreate(client: DockerClient, original: Attrs, name: str, image: str) -> Attrs:
-    """Creates, does not start. Name, mounts, networks, environment, labels, command, health check, limits and restart policy stay."""
+    """Creates, does not start. Mounts, networks, environment, labels, command, health check, limits and restart policy stay."""
     networks = _endpoints(original)
     first = original["HostConfig"]["NetworkMode"]
     body = {

@@ -48,7 +48,8 @@ class DockerSandbox:
         """Raises Unavailable without engine or image. When cancelled, the container is killed before the cancellation goes on."""
         async with self._slots:
             runtime = self._wanted or await self._engine.do(_best_runtime)
-            run = _Run(f"autopatch-run-{uuid.uuid4().hex[:12]}", runtime, Capped(self._limits.output), Capped(self._limits.output))
+            streams = Capped(self._limits.output), Capped(self._limits.output)
+            run = _Run(f"autopatch-run-{uuid.uuid4().hex[:12]}", runtime, *streams)
             try:
                 await self._create(run, job)
                 return await self._watched(run, job)
@@ -67,13 +68,15 @@ class DockerSandbox:
         try:
             await self._engine.surely(create)
         except ImageNotFound:
-            raise Unavailable("docker", f"image {job.image} is not on the engine", tip="infra/images/build.sh makes the images") from None
+            tip = "infra/images/build.sh makes the images"
+            raise Unavailable("docker", f"image {job.image} is not on the engine", tip=tip) from None
         except APIError as error:
             raise Unavailable("docker", f"the sandbox could not be made: {error.explanation or error}") from error
 
     async def _watched(self, run: _Run, job: Job) -> Outcome:
         """Runs until the command ends; the outer watchdog kills what the inner limit did not end."""
-        reading = asyncio.ensure_future(self._engine.do(lambda client: _read(client, run), timeout_s=job.timeout_s + 4 * _GRACE_S))
+        patience_s = job.timeout_s + 4 * _GRACE_S
+        reading = asyncio.ensure_future(self._engine.do(lambda client: _read(client, run), timeout_s=patience_s))
         begun = time.monotonic()
         late = False
         try:

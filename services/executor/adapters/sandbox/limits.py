@@ -13,6 +13,9 @@ NOBODY = 65534
 WORK = "/work"
 MIB = 1024 * 1024
 GO = ".autopatch-go"
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+}
 _STARTER = f"until [ -e {WORK}/{GO} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; exec timeout -k 1 \"$0\" \"$@\""
 """Files can be put into a sized volume only while a container runs, so the command waits for the last of them."""
 
@@ -46,7 +49,7 @@ def container_options(limits: Limits, volume: str, runtime: str, command: tuple[
         "runtime": runtime,
         "user": f"{NOBODY}:{NOBODY}",
         "working_dir": WORK,
-        "environment": {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+        "environment": ENVIRONMENT,
         "network_mode": "none",
         "ipc_mode": "private",
         "init": True,
@@ -93,5 +96,6 @@ def archive(contents: Mapping[str, bytes]) -> bytes:
 
 def _entry(name: str, size: int, kind: bytes) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.type, entry.uid, entry.gid, entry.mode = size, kind, NOBODY, NOBODY, 0o755 if kind == tarfile.DIRTYPE else 0o644
+    entry.size, entry.type, entry.uid, entry.gid = size, kind, NOBODY, NOBODY
+    entry.mode = 0o755 if kind == tarfile.DIRTYPE else 0o644
     return entry

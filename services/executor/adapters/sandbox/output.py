@@ -1,4 +1,4 @@
-"""Head and tail of what a command writes; the rest is read and thrown away, because an engine whose client stops reading cannot be killed."""
+"""Head and tail of what a command writes. The rest is read and dropped: a container whose output nobody reads can't be killed."""
 
 from collections import deque
 

@@ -22,7 +22,7 @@ def myself() -> str:
 
 
 async def reap(engine: Engine) -> int:
-    """Removes what dead executors of this machine left, and what has expired. Returns how many runs that were. Raises Unavailable."""
+    """Removes what dead executors of this machine left and what has expired; says how many runs that were. Raises Unavailable."""
     return await engine.do(_reap)
 
 

@@ -1,13 +1,15 @@
 """What both runtimes share: the precondition, reload by HTTP, and waiting until a target is well."""
 
 import asyncio
+import signal
 import time
 from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from autopatch.contract.errors import StaleTarget
+from autopatch.contract.errors import OperatorError, Refused, StaleTarget
 from autopatch.contract.plan import Precondition
+from autopatch.contract.target import DockerRuntime, ProcessRuntime
 from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.ports import Failed
 
@@ -23,8 +25,19 @@ def demand(precondition: Precondition, state: RuntimeState) -> None:
             raise StaleTarget(f"{what} is {found or 'unknown'}, the plan was made for {wanted}")
 
 
-async def post(url: str) -> str:
-    """POST to a reload address. Raises Failed unless the answer is 2xx."""
+async def reload_by(spec: DockerRuntime | ProcessRuntime, send: Callable[[str], Awaitable[None]]) -> str:
+    """By address or signal, whichever the target names. Raises Failed, Refused when it names neither, OperatorError."""
+    if spec.reload_url:
+        return await _post(spec.reload_url)
+    if not spec.reload_signal:
+        raise Refused("the target names no way to reload", tip="add runtime.reload_url or runtime.reload_signal to its file")
+    if spec.reload_signal not in signal.Signals.__members__:
+        raise OperatorError(f"runtime.reload_signal: {spec.reload_signal!r} is no signal", tip="such as SIGHUP")
+    await send(spec.reload_signal)
+    return f"sent {spec.reload_signal}"
+
+
+async def _post(url: str) -> str:
     try:
         async with httpx2.AsyncClient(trust_env=False, timeout=15) as client:
             answer = await client.post(url)
@@ -36,7 +49,7 @@ async def post(url: str) -> str:
 
 
 async def wait_well(inspect: Callable[[], Awaitable[RuntimeState]], health: str, patience_s: float) -> RuntimeState:
-    """Returns the state once the health address answers 2xx or, without one, the target has run for a second. Raises Failed when it takes too long."""
+    """The state once the health address answers 2xx or, without one, the target has run for a second. Raises Failed."""
     begun = steady = time.monotonic()
     async with httpx2.AsyncClient(trust_env=False, timeout=3) as client:
         while True:
