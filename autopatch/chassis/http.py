@@ -76,6 +76,8 @@ class HttpServer:
             await self._server.serve(sockets=[self._socket])
         finally:
             self._server.should_exit = True
+            for listening in getattr(self._server, "servers", ()):
+                listening.close()
             self._socket.close()
 
     def stop(self) -> None:
