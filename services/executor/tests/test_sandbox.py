@@ -79,8 +79,7 @@ CONTAINED: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
         lambda o: o.exit_code is None or o.exit_code != 0 or int(o.stdout) <= 64 + 64 + 8 + 3,
     ),
     "files do not grow for ever": (
-        "import resource; "
-        "print(*(resource.getrlimit(getattr(resource, f'RLIMIT_{n}'))[1] for n in ('FSIZE', 'CORE', 'NOFILE')))",
+        "import resource; print(*(resource.getrlimit(getattr(resource, f'RLIMIT_{n}'))[1] for n in ('FSIZE', 'CORE', 'NOFILE')))",
         lambda o: o.stdout == f"{64 * 2**20} 0 256\n",
     ),
     "no secrets in the environment": (
