@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Literal, TypeVar
 
 from autopatch.contract import events as ev
@@ -44,16 +43,11 @@ def signature_of(target: str, check: str, cause: str) -> str:
 
 def evidence_of(facts: Facts) -> dict[str, Evidence]:
     """Every fact under the key by which causes cite it. Ids are stable for the same facts."""
-    found: dict[str, Evidence] = {}
     check_first = sorted(facts.shifts, key=lambda s: (s.name != facts.check, -s.strength, -s.tie, s.name))
-    for i, shift in enumerate(check_first, 1):
-        found[f"metric:{shift.name}"] = _of_shift(f"m{i}", shift)
-    for i, used in enumerate(facts.saturations, 1):
-        found[f"saturation:{used.name}"] = _of_saturation(f"s{i}", used)
-    for i, pattern in enumerate(facts.patterns, 1):
-        found[f"log:{pattern.template}"] = _of_pattern(f"l{i}", pattern)
-    for i, change in enumerate(facts.changes, 1):
-        found[f"change:{change.kind}:{change.what}"] = _of_change(f"c{i}", change)
+    found = {f"metric:{s.name}": _of_shift(f"m{i}", s) for i, s in enumerate(check_first, 1)}
+    found |= {f"saturation:{s.name}": _of_saturation(f"s{i}", s) for i, s in enumerate(facts.saturations, 1)}
+    found |= {f"log:{p.template}": _of_pattern(f"l{i}", p) for i, p in enumerate(facts.patterns, 1)}
+    found |= {f"change:{c.kind}:{c.what}": _of_change(f"c{i}", c) for i, c in enumerate(facts.changes, 1)}
     found |= _recalled(facts)
     if facts.health:
         how = "well" if facts.health.well else "not well"
@@ -134,10 +128,9 @@ def draft(facts: Facts, ranked: Sequence[Ranked], *, min_shown: float, shown: in
 
 def reordered(found: Draft, order: Sequence[str]) -> Draft:
     """The causes whose order is open in that order; what `order` leaves out follows as it was, and unknown names are ignored."""
-    known = {c.id: c for c in found.causes[: found.head]}
-    wanted = list(dict.fromkeys(name for name in order if name in known))
-    rest = [name for name in known if name not in wanted]
-    return replace(found, causes=(*(known[n] for n in (*wanted, *rest)), *found.causes[found.head:]))
+    head = {c.id: c for c in found.causes[: found.head]}
+    wanted = dict.fromkeys(name for name in (*order, *head) if name in head)
+    return replace(found, causes=(*(head[name] for name in wanted), *found.causes[found.head:]))
 
 
 def known(found: Draft) -> Lesson | None:
@@ -149,8 +142,7 @@ def known(found: Draft) -> Lesson | None:
 def explained(found: Draft) -> str:
     """The first cause in plain words, from its own evidence."""
     first, texts = found.causes[0], {e.id: e.summary for e in found.evidence}
-    because = "; ".join(texts[c] for c in first.cites[:4] if c in texts)
-    return _short(f"{first.summary} ({first.confidence:.0%}). {because}", 600)
+    return _short(f"{first.summary} ({first.confidence:.0%}). {'; '.join(texts[c] for c in first.cites[:4])}", 600)
 
 
 def concluded(found: Draft, explanation: str, use: ModelUse) -> ev.Diagnosed:
@@ -165,11 +157,8 @@ def concluded(found: Draft, explanation: str, use: ModelUse) -> ev.Diagnosed:
 def abstained(found: Draft, min_confidence: float, use: ModelUse) -> ev.Undiagnosed:
     """No cause is likely enough: a person gets the evidence."""
     best = found.causes[0] if found.causes else None
-    nearest = "no known cause fits"
-    if best:
-        nearest = f"the nearest, {best.id}, reaches {best.confidence:.0%} of the {min_confidence:.0%} needed"
-    reason = f"no cause stands out: {nearest}"
-    event = ev.Undiagnosed(reason=reason, evidence=found.evidence, missing=found.missing, model=use)
+    nearest = f"the nearest, {best.id}, reaches {best.confidence:.0%} of {min_confidence:.0%}" if best else "no known cause fits"
+    event = ev.Undiagnosed(reason=f"no cause stands out: {nearest}", evidence=found.evidence, missing=found.missing, model=use)
     return _fitted(event, set(best.cites) if best else set())
 
 
@@ -181,13 +170,10 @@ def _fitted(event: E, cited: set[str]) -> E:
     return event
 
 
-def alert_text(opened: ev.Opened, onset: datetime) -> str:
+def alert_text(opened: ev.Opened) -> str:
     """What knowledge is searched with."""
-    alert = opened.alert
-    parts = [opened.title]
-    if alert:
-        parts += [alert.alertname, *(alert.annotations.get(k, "") for k in ("summary", "description"))]
-    return _short("\n".join(p for p in parts if p), 2000) or f"incident since {onset.isoformat()}"
+    notes = (opened.alert.alertname, *opened.alert.annotations.values()) if opened.alert else ()
+    return _short("\n".join((opened.title, *notes)), 2000).strip() or opened.target
 
 
 def _short(text: str, length: int) -> str:

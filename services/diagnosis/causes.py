@@ -160,8 +160,7 @@ def _told(facts: Facts, cause: str) -> dict[str, Match]:
         told["runbook"] = Match(RUNBOOK_WEIGHT / len(facts.runbooks), (f"runbook:{facts.runbooks[cause].name}",))
     if cause in facts.lessons:
         told["lesson"] = Match(LESSON_WEIGHT, (f"lesson:{facts.lessons[cause].id}",))
-    incidents = [s for s in facts.similar if s.kind == "incident"]
-    alike = tuple(f"similar:{s.id}" for s in incidents if re.search(rf"\b{cause}\b", s.text))
+    alike = tuple(f"similar:{s.id}" for s in facts.similar if s.kind == "incident" and re.search(rf"\b{cause}\b", s.text))
     if alike and "lesson" not in told:
         told["similar"] = Match(MEMORY_WEIGHT, alike)
     return told

@@ -27,4 +27,4 @@ class Settings(RoomSettings):
     min_shown: float = Field(default=0.2, ge=0, le=1, description="causes below this are left out")
     health_timeout_s: float = Field(default=3, gt=0, description="seconds that a health endpoint may take")
     git_timeout_s: float = Field(default=5, gt=0, description="seconds that reading a repository's history may take")
-    prompt_tokens: int = Field(default=1500, ge=600, description="longest prompt; a local model reads 87 tokens a second")
+    prompt_tokens: int = Field(default=1200, ge=600, description="longest prompt; a local model reads 87 tokens a second")

@@ -92,7 +92,7 @@ class Collector:
             return await self.asker.ask(Inspect(target=self.target.name), TargetState)
 
     async def _similar(self) -> tuple[Similar, ...]:
-        text = redact(agent.alert_text(self.opened, self.now))
+        text = redact(agent.alert_text(self.opened))
         with span("retrieval knowledge", gen_ai_operation_name="retrieval") as opened:
             question = Search(text=text, target=self.target.name, kinds=("incident", "runbook"), limit=5)
             found = await self.asker.ask(question, Found)
