@@ -1,11 +1,13 @@
 """What to do about each event: pure decisions over the incident, the target and what the world answered."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, assert_never
 
 from autopatch.contract import events as ev
 from autopatch.contract.actions import RollbackRelease, SetConfig, describe
+from autopatch.contract.errors import OperatorError
 from autopatch.contract.evidence import RehearsalRun
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
@@ -13,6 +15,7 @@ from autopatch.contract.target import Target
 from services.executor.policy import Verdict
 
 Label = Literal["unchanged", "changed"]
+_SIGNAL = re.compile(r"\{signal:([^{}]+)\}")
 KEPT = timedelta(hours=24)
 """How far back a target's record remembers actions."""
 
@@ -125,3 +128,25 @@ def undo_order(plan: Plan) -> tuple[int, ...]:
 def remembered(actions: Sequence[datetime], now: datetime) -> tuple[datetime, ...]:
     """Times of actions with this one, as far back as any rule looks."""
     return (*(at for at in actions if now - at < KEPT), now)[-100:]
+
+
+def under_load(target: Target, incident: Incident) -> Target:
+    """The target with {signal:NAME} in its rehearse command replaced by what was measured while red.
+
+    Raises OperatorError for a signal that has no measurement: a rehearsal under another load would prove nothing.
+    """
+    reproduced = incident.last(ev.Reproduced)
+    measured = {m.signal: m.last for m in (reproduced.checks if reproduced else ()) if m.last is not None}
+    if target.rehearse is None:
+        return target
+    command = tuple(_SIGNAL.sub(lambda found: _measured(found.group(1), measured), part) for part in target.rehearse.command)
+    return target.model_copy(update={"rehearse": target.rehearse.model_copy(update={"command": command})})
+
+
+def _measured(name: str, measured: Mapping[str, float]) -> str:
+    if name not in measured:
+        raise OperatorError(
+            f"rehearse.command wants {{signal:{name}}}, which was not measured while red",
+            tip="name a check or a traffic signal of the target",
+        )
+    return f"{measured[name]:.4g}"

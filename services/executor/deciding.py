@@ -49,7 +49,7 @@ class Deciding:
             if skipped:
                 rehearsal = Rehearsal(passed=False, skipped=skipped, diff=prepared.diff)
                 return [ev.Rehearsed(plan_hash=plan.hash, rehearsal=rehearsal)]
-            rehearsal = await self._rehearse(target, plan, (await hands.state()).release)
+            rehearsal = await self._rehearse(agent.under_load(target, heard.incident), plan, (await hands.state()).release)
         except (Refused, OperatorError, Failed) as error:
             rehearsal = Rehearsal(passed=False, reason=str(error))
         self._crash("before_return")

@@ -90,8 +90,11 @@ class Validator:
             raise RetryLater(self.settings.retry_s, on="prometheus", reason=why)
         if color == "green":
             return (ev.NotReproduced(reason=f"{why}: nothing is changed", checks=seen),)
-        well = await measuring.health_now(self.health, target, self.chassis.clock.now())
-        return (ev.Reproduced(signal=check[0], checks=(*seen, well) if well else seen),)
+        now = self.chassis.clock.now()
+        metrics, signals = self.sources.of(target), target.signals.items()
+        traffic = [await measuring.signal_now(metrics, name, signal, now) for name, signal in signals if signal.role == "traffic"]
+        well = await measuring.health_now(self.health, target, now)
+        return (ev.Reproduced(signal=check[0], checks=(*seen, *traffic, *((well,) if well else ()))),)
 
     async def watch(self, heard: Heard) -> Sequence[ev.Event]:
         """Sets the timer at which the soak, or its extension, is over."""

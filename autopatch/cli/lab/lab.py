@@ -18,8 +18,8 @@ from autopatch.chassis import permissions
 from autopatch.cli.client import keep
 from autopatch.cli.lab import alertmanager, jaeger, nats, prometheus, settings
 from autopatch.cli.lab.docker import Engine
-from autopatch.cli.lab.payments import CALM, RAISED, Payments
-from autopatch.cli.lab.probes import LOOPBACK, answers_http, free_port
+from autopatch.cli.lab.payments import CALM, Payments
+from autopatch.cli.lab.probes import LOOPBACK, Reserved, answers_http
 from autopatch.cli.lab.process import Server
 from autopatch.cli.lab.programs import ROOT
 from autopatch.cli.lab.templates import render
@@ -63,7 +63,7 @@ class Lab:
         self._autonomy, self._mode, self._say = autonomy, mode, say
         self._servers: list[Server] = []
         self._jobs: list[asyncio.Task[Any]] = []
-        self._ports = {"monitor": free_port(), "gateway": free_port(), "knowledge": free_port()}
+        self._ports = Reserved("monitor", "gateway", "knowledge")
         self._secret = secrets.token_urlsafe(24)
         self._keys = folder / "keys"
         self._otlp = ""
@@ -87,6 +87,7 @@ class Lab:
         for server in rooms:  # they report their last spans
             await asyncio.to_thread(server.stop)
         await asyncio.gather(*(asyncio.to_thread(s.stop) for s in others), asyncio.to_thread(self._end_containers))
+        self._ports.close()
 
     def check(self) -> None:
         """Raises Unavailable when one of the servers has ended by itself."""
@@ -96,12 +97,13 @@ class Lab:
     async def _start(self) -> None:
         users = permissions.server_config(permissions.make_keys(self._keys))
         webhook = f"http://{LOOPBACK}:{self._ports['monitor']}/v1/webhooks/alertmanager"
-        bus, manager, _ = await self._all(
+        bus, manager, *_ = await self._all(
             self._server("nats", lambda: nats.start(self.folder / "nats", authorization=users)),
             self._server("alertmanager", lambda: alertmanager.start(
                 self.folder / "alertmanager", webhook=webhook, token=self._secret
             )),
             self._traces(),
+            self._engine(),
         )
         self.places.nats, self.places.alertmanager = bus.url, manager.url
         gateway = f"{LOOPBACK}:{self._ports['gateway']}"
@@ -121,15 +123,18 @@ class Lab:
             return
         self.places.jaeger, self._otlp = found.url, found.otlp
 
-    async def _service(self) -> None:
-        """Engine, images, the service in its container, and calm traffic."""
+    async def _engine(self) -> None:
+        """The Docker engine, without what a killed lab of this name may have left there."""
         begun = time.monotonic()
         await self._job(self.engine.start)
         self.places.engine = self.engine.host
         await self._job(lambda: self.engine.remove(self.engine.containers(self.places.lab)))
-        await self._job(self.engine.build_images)
         self._say("docker", self.engine.host, time.monotonic() - begun)
+
+    async def _service(self) -> None:
+        """Images that are up to date, the service in its container, and calm traffic."""
         begun = time.monotonic()
+        await self._job(self.engine.build_images)
         await self._job(self.payments.start)
         await self._job(lambda: self.payments.load(CALM))
         where = self.places
@@ -147,7 +152,7 @@ class Lab:
         command = [sys.executable, "-m", "autopatch.cli.up", "--json"]
         rooms = Server(
             "rooms", command, log=self.folder / "rooms.log", ready=answers_http(f"{url}/readyz"), env=env, cwd=ROOT,
-            deadline_s=90, stop_within_s=15, ports=[*self._ports.values()],
+            deadline_s=90, stop_within_s=15, ports=self._ports.all(),
         )
         await self._server("rooms", lambda: _started(rooms))
         self.places.gateway, self.places.token = url, token
@@ -156,7 +161,7 @@ class Lab:
         render(
             "demo/target.yaml.tmpl", self.folder / "targets" / "payments.yaml", CONTAINER=self.payments.container,
             CONFIG=str(self.payments.config.resolve()), PAYMENTS=self.payments.address,
-            PROMETHEUS=self.places.prometheus.removeprefix("http://"), AUTONOMY=self._autonomy, REHEARSE_RATE=RAISED,
+            PROMETHEUS=self.places.prometheus.removeprefix("http://"), AUTONOMY=self._autonomy,
         )
 
     def _common(self) -> dict[str, Any]:
@@ -177,6 +182,7 @@ class Lab:
                 "port": self._ports["gateway"], "tokens_file": str(self.folder / "tokens.yaml"),
                 "knowledge_url": f"http://{LOOPBACK}:{self._ports['knowledge']}",
             },
+            "executor": {"docker_host": self.places.engine, "locks": str(self.folder / "locks")},
             "knowledge": {
                 "port": self._ports["knowledge"], "folder": str(self.folder / "knowledge"),
                 "runbooks": str(ROOT / "infra" / "demo" / "runbooks"),

@@ -16,7 +16,7 @@ INFRA = Path(__file__).resolve().parents[2]
 RUNBOOKS = sorted((INFRA / "demo/runbooks").glob("*.md"))
 VALUES = {
     "CONTAINER": "autopatch-payments", "CONFIG": "../.autopatch/payments/config.json", "PAYMENTS": "127.0.0.1:3000",
-    "PROMETHEUS": "127.0.0.1:9090", "AUTONOMY": "auto", "REHEARSE_RATE": "140",
+    "PROMETHEUS": "127.0.0.1:9090", "AUTONOMY": "auto",
 }
 
 

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 
 from autopatch.chassis.redaction import redact
-from autopatch.contract.errors import Unavailable
-from autopatch.contract.evidence import Rehearsal
+from autopatch.contract import events as ev
+from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.contract.evidence import Measurement, Rehearsal
+from autopatch.contract.lifecycle import Incident
 from autopatch.contract.model import digest
+from services.executor import agent
 from services.executor.adapters.editors.edit import REPLACED
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal, figures_of
-from services.executor.tests.given import CONFIG, RELEASE, a_plan, a_target, pool
+from services.executor.tests.given import CONFIG, NOW, RELEASE, a_plan, a_target, add, pool
 
 CHECK = """
 import json, re, sys
@@ -131,3 +134,14 @@ async def test_a_real_rehearsal_in_a_sealed_container(
     assert not wrong.passed
     assert "still red" in wrong.reason
     assert redact(json.dumps(CONFIG.decode())).count("hunter2") == 0
+
+
+def test_a_rehearsal_has_the_load_that_was_measured_while_red(tmp_path: Path) -> None:
+    target = a_target(tmp_path, rehearse={"command": ["load", "--rate", "{signal:traffic}"], "image": "i", "timeout_s": 20})
+    seen = Measurement(signal="traffic", query="q", start=NOW, end=NOW, status="value", last=141.52)
+    opened = add(Incident("one"), ev.Opened(target=target.name, title="slow"))
+    incident = add(opened, ev.Reproduced(signal="p95", checks=(seen,)))
+    filled = agent.under_load(target, incident)
+    assert filled.rehearse and filled.rehearse.command == ("load", "--rate", "141.5")
+    with pytest.raises(OperatorError, match="was not measured while red"):
+        agent.under_load(target, opened)

@@ -62,7 +62,7 @@ def opened(**given: Any) -> Case:
 async def test_a_red_check_is_reproduced_with_its_measurements() -> None:
     found = await opened().hear(ev.Opened)
     assert isinstance(found, ev.Reproduced)
-    assert (found.signal, [m.signal for m in found.checks]) == ("latency", ["latency", "alert:SlowAnswers"])
+    assert (found.signal, [m.signal for m in found.checks]) == ("latency", ["latency", "alert:SlowAnswers", "requests"])
     assert found.checks[0].red_share == 1.0
 
 
