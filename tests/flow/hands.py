@@ -5,12 +5,12 @@ import os
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from autopatch.contract.actions import SetConfig
-from autopatch.contract.errors import StaleTarget
+from autopatch.contract.errors import StaleTarget, Unavailable
 from autopatch.contract.evidence import ConfigState, Rehearsal, RehearsalRun, TargetState
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, UndoRecord
@@ -18,6 +18,23 @@ from autopatch.contract.target import Target
 from services.executor.ports import Prepared
 
 POOL = re.compile(rb'("pool_size": )(\d+)')
+
+
+class Gate:
+    """Whoever comes here waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self._open = asyncio.Event()
+
+    async def enter(self) -> None:
+        """Says that somebody came, and waits."""
+        self.reached.set()
+        await self._open.wait()
+
+    def open(self) -> None:
+        """From now on nobody waits."""
+        self._open.set()
 
 
 async def rehearsed_green(target: Target, plan: Plan, running: str) -> Rehearsal:
@@ -37,6 +54,18 @@ class ScriptedHands:
     slow_s: float = 0.0
     guarded: bool = True
     """False: neither looks for the effect nor checks the file, as a target without any guard would behave."""
+
+    gates: dict[str, Gate] = field(default_factory=dict)
+    """Where a call waits, by the name of the method."""
+    away: set[str] = field(default_factory=set)
+    """Methods for which the engine is away."""
+
+    async def allow(self, method: str) -> None:
+        """Raises Unavailable while the engine is away."""
+        if method in self.away:
+            raise Unavailable("docker", "the engine does not answer")
+        if method in self.gates:
+            await self.gates[method].enter()
 
     def __call__(self, target: Target) -> "TargetHands":
         return TargetHands(self, target)
@@ -69,15 +98,17 @@ class TargetHands:
         return Path(self.target.configs[0].path)
 
     async def state(self) -> TargetState:
+        await self.owner.allow("state")
         data = self.path.read_bytes()
         found = POOL.search(data)
         assert found
         config = ConfigState(file="config", digest=digest(data), values={"database.pool_size": int(found.group(2))},
                              modified=datetime.fromtimestamp(self.path.stat().st_mtime, UTC))
-        return TargetState(target=self.target.name, at=datetime.now(UTC), running=True, release="1", releases=("1",), instance="i-1",
-                           configs=(config,))
+        return TargetState(target=self.target.name, at=datetime.now(UTC), running=True, release="1", releases=("1",),
+                           instance="i-1", configs=(config,))
 
     async def prepare(self, plan: Plan) -> Prepared:
+        await self.owner.allow("prepare")
         data, undo = self.path.read_bytes(), list[UndoRecord]()
         for number, step in enumerate(plan.steps):
             if step.precondition.config_digest and step.precondition.config_digest != digest(data):
@@ -93,10 +124,12 @@ class TargetHands:
         return Prepared(tuple(undo), "-10 +20")
 
     async def has_effect(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> bool:
+        await self.owner.allow("has_effect")
         record = undo[step]
         return self.owner.guarded and record.kind == "splice" and digest(self.path.read_bytes()) == record.digest_after
 
     async def act(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> str:
+        await self.owner.allow("act")
         await asyncio.sleep(self.owner.slow_s)
         record = undo[step]
         if record.kind == "splice":
@@ -109,6 +142,7 @@ class TargetHands:
         return record.kind != "splice" or digest(self.path.read_bytes()) == record.digest_before
 
     async def take_back(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> str:
+        await self.owner.allow("take_back")
         record = undo[step]
         if record.kind == "splice":
             self._swap(record.digest_after, record.new, record.old)
@@ -116,6 +150,7 @@ class TargetHands:
         return "undone"
 
     async def logs(self, start: datetime, end: datetime, limit: int) -> Sequence[str]:
+        await self.owner.allow("logs")
         if b'"pool_size": 10' in self.path.read_bytes():
             return ['{"level": "error", "message": "could not acquire a connection from the pool within 5s"}'] * 20
         return []

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from autopatch.chassis import logs, permissions
+from autopatch.chassis.clock import SystemClock
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.main import Blueprint, Running, prepare, start
 from autopatch.chassis.settings import Common
@@ -21,12 +25,43 @@ from autopatch.contract import events as ev
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.lifecycle import Incident, State
 from services.gateway.adapters.http import tokens
+from tests.flow.checks import check
 from tests.flow.hands import ScriptedHands, rehearsed_green
 from tests.flow.world import World
 
 WEBHOOK_TOKEN = "a-webhook-token-of-the-tests"
 
+POLICY = """rules:
+  - name: everything
+    actions: [set_config, reload, restart, rollback_release]
+    targets: ['*']
+    max_per_hour: 1000
+    cool_down_s: 0
+"""
+
 Given = dict[str, dict[str, Any]]
+Predicate = Callable[[Incident], object]
+PATIENCE_S = 30.0
+
+
+class Impatient(SystemClock):
+    """Looks again sooner than the executor would."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Never long."""
+        await asyncio.sleep(min(seconds, 0.2))
+
+
+class Complaints(logging.Handler):
+    """What was logged as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """structlog hands over a mapping."""
+        self.seen.append(str(record.msg))
 
 
 @dataclass
@@ -43,6 +78,12 @@ class Flow:
     """Where a room is that runs in another process."""
     starts: dict[str, datetime] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
+    spans: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
+    complaints: Complaints = field(default_factory=Complaints)
+    blueprints: dict[str, Blueprint] = field(default_factory=dict)
+    stacks: dict[str, AsyncExitStack] = field(default_factory=dict)
+    checked: bool = True
+    """At the end: is the log whole, and is the target as the log says?"""
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=10, trust_env=False))
 
     @property
@@ -61,20 +102,20 @@ class Flow:
 
     async def alert(self, name: str, *, status: str = "firing", starts: datetime | None = None, **labels: str) -> httpx2.Response:
         """What Alertmanager would post for one service."""
-        starts = starts or datetime.now(UTC)
-        alert = {
-            "labels": {"alertname": "Slow", "service": name, **labels}, "annotations": {"summary": "slow"},
-            "startsAt": starts.isoformat(), "endsAt": "0001-01-01T00:00:00Z", "fingerprint": f"{name}{labels or ''}", "generatorURL": "",
-        }
-        body = {
-            "version": "4", "groupKey": "g", "status": status, "receiver": "autopatch", "truncatedAlerts": 0,
-            "alerts": [{**alert, "status": status}],
-        }
+        alert = self.world.alert(name, starts or datetime.now(UTC), **labels)
         if status == "firing":
-            self.world.alerts[name] = alert
+            self.world.alerts[alert["fingerprint"]] = alert
         else:
-            self.world.alerts.pop(name, None)
-        return await self.post(body)
+            self.world.alerts.pop(alert["fingerprint"], None)
+        return await self.group({**alert, "status": status})
+
+    async def group(self, *alerts: dict[str, Any]) -> httpx2.Response:
+        """One webhook with these alerts."""
+        status = "firing" if any(a["status"] == "firing" for a in alerts) else "resolved"
+        return await self.post({
+            "version": "4", "groupKey": "g", "status": status, "receiver": "autopatch", "truncatedAlerts": 0,
+            "alerts": list(alerts),
+        })
 
     async def post(self, body: Any) -> httpx2.Response:
         """To the monitor's webhook."""
@@ -87,14 +128,23 @@ class Flow:
             method, f"{self.url('gateway')}{path}", json=body, headers={"Authorization": f"Bearer {self.token}"}
         )
 
+    async def say(self, incident: Incident, verb: str, **body: str) -> httpx2.Response:
+        """A person's word about an incident: approve, reject, cancel, reopen. The plan is the one that is asked about."""
+        asked = incident.last(ev.ApprovalRequested)
+        if verb in ("approve", "reject"):
+            body = {"plan_hash": asked.plan_hash if asked else "0" * 64, **body}
+        if verb == "reject":
+            body = {"reason": "not now", **body}
+        return await self.person("POST", f"/v1/incidents/{incident.id}/{verb}", body)
+
     async def only(self) -> Incident:
         """The one incident that there is."""
         ids = await self.log.ids()
         assert len(ids) == 1, ids
         return await self.log.load(ids[0])
 
-    async def wait(self, *states: State, incident_id: str = "", timeout_s: float = 20) -> Incident:
-        """Until the (only) incident is in one of these states."""
+    async def until(self, wanted: Predicate, what: str, *, incident_id: str = "", timeout_s: float = PATIENCE_S) -> Incident:
+        """Until this is true of the incident, by default of the oldest."""
         incident: Incident | None = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -102,11 +152,41 @@ class Flow:
                     ids = [incident_id] if incident_id else await self.log.ids()
                     if ids:
                         incident = await self.log.load(ids[0])
-                        if incident.state in states:
+                        if wanted(incident):
                             return incident
                     await asyncio.sleep(0.03)
         except TimeoutError:
-            raise AssertionError(f"not {'/'.join(states)} but {told(incident)}") from None
+            raise AssertionError(f"not {what} but {told(incident)}") from None
+
+    async def wait(self, *states: State, incident_id: str = "", timeout_s: float = PATIENCE_S) -> Incident:
+        """Until the incident is in one of these states."""
+        return await self.until(lambda i: i.state in states, "/".join(states), incident_id=incident_id, timeout_s=timeout_s)
+
+    async def waits_on(self, what: str, state: State, *, incident_id: str = "") -> Incident:
+        """Until a note says that it waits on this, in that state."""
+        return await self.until(
+            lambda i: i.state is state and what in [e.on for e in notes(i)[-1:]], f"{state} waiting on {what}",
+            incident_id=incident_id,
+        )
+
+    async def untouched(self, seconds: float = 0.5) -> None:
+        """Nothing is done to any target, now and for a while."""
+        for _ in range(5):
+            assert self.hands.lines() == []
+            assert all(s.config.read_bytes() == s.original for s in self.world.services.values())
+            await asyncio.sleep(seconds / 5)
+
+    async def stop(self, room: str) -> None:
+        """Without a warning to anybody."""
+        await self.stacks.pop(room).aclose()
+
+    async def start(self, room: str) -> None:
+        """(Again.)"""
+        self.stacks[room] = AsyncExitStack()
+        clock = Impatient() if room == "executor" else None
+        self.rooms[room] = await start(self.blueprints[room], self.common, self.stacks[room], clock=clock)
+        processor: Any = self.rooms[room].desk.tracer
+        processor.span_processor.add_span_processor(SimpleSpanProcessor(self.spans))
 
 
 def told(incident: Incident | None) -> str:
@@ -119,10 +199,16 @@ def told(incident: Incident | None) -> str:
     )
 
 
+def notes(incident: Incident) -> list[ev.Waiting]:
+    """What it waited on since it last moved."""
+    moved = next(n for n, s in enumerate(incident.log) if s.envelope.event_id == incident.moved_by)
+    return [s.envelope.data for s in incident.log[moved:] if isinstance(s.envelope.data, ev.Waiting)]
+
+
 def names(incident: Incident) -> list[str]:
     """The events, notes left out."""
-    notes = (ev.AlertUpdated, ev.Waiting, ev.LessonRecorded)
-    return [s.envelope.event for s in incident.log if not isinstance(s.envelope.data, notes)]
+    left_out = (ev.AlertUpdated, ev.Waiting, ev.LessonRecorded)
+    return [s.envelope.event for s in incident.log if not isinstance(s.envelope.data, left_out)]
 
 
 def settings_for(folder: Path, world: World) -> Given:
@@ -131,11 +217,11 @@ def settings_for(folder: Path, world: World) -> Given:
     secret.write_text(WEBHOOK_TOKEN)
     policy = folder / "policy.yaml"
     if not policy.exists():
-        policy.write_text("rules:\n  - name: everything\n    actions: [set_config, reload, restart, rollback_release]\n    targets: ['*']\n    max_per_hour: 1000\n    cool_down_s: 0\n")
+        policy.write_text(POLICY)
     return {
         "monitor": {"alertmanager_token": WEBHOOK_TOKEN, "cool_down_s": 0.5, "alertmanager_url": world.url},
         "knowledge": {"folder": str(folder / "knowledge"), "embedder": "none", "runbooks": str(world.folder / "runbooks")},
-        "executor": {"policy": str(policy)},
+        "executor": {"policy": str(policy), "docker_host": "tcp://127.0.0.1:1", "locks": str(folder / "locks")},
         "gateway": {"tokens_file": str(folder / "tokens.yaml")},
         "validator": {"share_cores": False, "retry_s": 0.2},
         "diagnosis": {"discover": False},
@@ -153,36 +239,41 @@ def blueprint(room: str, given: Given, **adapters: Any) -> Blueprint:
 @asynccontextmanager
 async def flow(
     folder: Path, names: Sequence[str] = ("payments",), *, rung: str = "auto", ttl: float = 900, given: Given | None = None,
-    adapters: dict[str, dict[str, Any]] | None = None, rooms: Sequence[str] = ROOMS,
+    adapters: dict[str, dict[str, Any]] | None = None, rooms: Sequence[str] = ROOMS, world: dict[str, Any] | None = None,
+    waiting_limit_s: float = 1800, log_level: str = "WARNING",
 ) -> AsyncIterator[Flow]:
-    """Everything up; everything down again."""
-    logs.set_up("WARNING")
-    world = World(folder, list(names), rung, ttl)
-    hands = ScriptedHands(folder / "journal")
+    """Everything up; everything down again. `world`: further arguments of World."""
+    logs.set_up(log_level)
+    scene = World(folder, list(names), rung, ttl, **(world or {}))
     token, entry = tokens.mint("ada", "admin", person=True)
     tokens.write(folder / "tokens.yaml", [entry])
     keys = folder / "keys"
     server = NatsServer(folder, permissions.server_config(permissions.make_keys(keys))).start()
     common = Common(
         nats_url=server.url, nkey_folder=str(keys), targets=str(folder / "targets"), state=str(folder / "state"), ack_wait_s=3,
-        retry_s=0.2, publish_budget_s=5,
+        retry_s=0.2, publish_budget_s=5, waiting_limit_s=waiting_limit_s,
     )
-    settings = settings_for(folder, world)
-    for room, more in (given or {}).items():
-        settings[room] = {**settings.get(room, {}), **more}
-    own: dict[str, dict[str, Any]] = {"executor": {"hands": hands, "rehearse": rehearsed_green}}
-    for room, more in (adapters or {}).items():
-        own[room] = {**own.get(room, {}), **more}
-    running_world = asyncio.create_task(world.run())
+    it = Flow(server, scene, common, {}, token, ScriptedHands(folder / "journal"))
+    logging.getLogger().addHandler(it.complaints)
+    own: dict[str, dict[str, Any]] = {"executor": {"hands": it.hands, "rehearse": rehearsed_green}}
+    settings = settings_for(folder, scene)
+    for room in ROOMS:
+        parts = {**own.get(room, {}), **(adapters or {}).get(room, {})}
+        it.blueprints[room] = blueprint(room, {room: {**settings[room], **(given or {}).get(room, {})}}, **parts)
+    running_world = asyncio.create_task(scene.run())
     try:
-        async with AsyncExitStack() as stack:
-            await prepare(common)
-            running = {r: await start(blueprint(r, settings, **own.get(r, {})), common, stack) for r in rooms}
-            made = Flow(server, world, common, running, token, hands)
-            stack.push_async_callback(made.http.aclose)
-            await asyncio.sleep(0.3)
-            yield made
+        await prepare(common)
+        for room in rooms:
+            await it.start(room)
+        await asyncio.sleep(0.3)
+        yield it
+        if it.checked:
+            await check(it)
     finally:
+        logging.getLogger().removeHandler(it.complaints)
+        await it.http.aclose()
+        for room in reversed(list(it.stacks)):
+            await it.stop(room)
         running_world.cancel()
         with suppress(asyncio.CancelledError):
             await running_world

@@ -189,6 +189,7 @@ async def test_a_room_that_is_killed_once_loses_nothing_and_does_nothing_twice(t
 
 async def test_without_the_guards_the_same_kill_acts_twice(tmp_path: Path) -> None:
     async with hunted(tmp_path, "executor", ["payments"], guarded=False) as (it, victim):
+        it.checked = False
         victim.begin("executor_after_effect")
         watching = asyncio.create_task(victim.watch())
         deadline = time.monotonic() + 40

@@ -38,7 +38,8 @@ CONFIG = """{
 TARGET = """
 name: {name}
 match: {{service: {name}}}
-runtime: {{kind: process, command: [sleep, "3600"], pidfile: {folder}/{name}.pid, reload_signal: HUP}}
+runtime:
+  {{kind: process, command: [sh, -c, "{command}"], pidfile: {folder}/{name}.pid, log: {folder}/{name}.log, reload_signal: HUP}}
 configs:
   - name: config
     path: {folder}/{name}/config.json
@@ -52,10 +53,13 @@ signals:
 prometheus: {{url: "{prometheus}"}}
 autonomy: {{default: {rung}}}
 rehearse: {{command: ["true"], image: none}}
-soak: {{settle_s: 0.3, soak_s: 1.5, step_s: 0.1}}
+soak: {{settle_s: {settle}, soak_s: {soak}, step_s: 0.1}}
 approval_ttl_s: {ttl}
-on_inconclusive: keep
+on_inconclusive: {inconclusive}
 """
+
+RELOADS = "trap : HUP; while :; do sleep 0.1; done"
+"""A process that lives through a reload."""
 
 RUNBOOK = """---
 alert: Slow
@@ -79,12 +83,19 @@ More connections.
 
 @dataclass
 class Service:
-    """One scripted service. `forced` overrides what its configuration makes of it."""
+    """One scripted service. `forced` overrides what its configuration makes of it; `original` is what undoing must restore."""
 
     name: str
     config: Path
-    history: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=20_000))
+    history: deque[tuple[float, float, float]] = field(default_factory=lambda: deque(maxlen=20_000))
     forced: float | None = None
+    traffic: float = TRAFFIC
+    original: bytes = CONFIG.encode()
+
+    def drift(self, data: bytes) -> None:
+        """Somebody else changes the file: from now on that is what undoing must restore."""
+        self.original = data
+        self.config.write_bytes(data)
 
     def pool_size(self) -> int:
         found = re.search(r'"pool_size": (\d+)', self.config.read_text())
@@ -100,22 +111,27 @@ class Service:
 class World:
     """Services, their target files, and the Prometheus that watches them."""
 
-    def __init__(self, folder: Path, names: list[str], rung: str = "auto", ttl: float = 900) -> None:
+    def __init__(
+        self, folder: Path, names: list[str], rung: str = "auto", ttl: float = 900, *, settle: float = 0.3, soak: float = 1.5,
+        inconclusive: str = "keep", runbook: str = RUNBOOK,
+    ) -> None:
         self.folder = folder
         self.services = {name: Service(name, folder / name / "config.json") for name in names}
         self.up = True
+        self.alertmanager_up = True
         self.alerts: dict[str, dict[str, Any]] = {}
         self.silenced: set[str] = set()
         self.server = HttpServer(self._app(), "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.server.port}"
         (folder / "targets").mkdir(parents=True, exist_ok=True)
         (folder / "runbooks").mkdir(exist_ok=True)
-        (folder / "runbooks" / "pool.md").write_text(RUNBOOK)
+        (folder / "runbooks" / "pool.md").write_text(runbook)
         for name, service in self.services.items():
             service.config.parent.mkdir(exist_ok=True)
             service.config.write_text(CONFIG)
             (folder / "targets" / f"{name}.yaml").write_text(TARGET.format(
                 name=name, underscored=name.replace("-", "_"), folder=folder, prometheus=self.url, rung=rung, ttl=ttl,
+                settle=settle, soak=soak, inconclusive=inconclusive, command=RELOADS,
             ))
 
     async def run(self) -> None:
@@ -126,7 +142,7 @@ class World:
         while True:
             now = time.time()
             for service in self.services.values():
-                service.history.append((now, service.latency()))
+                service.history.append((now, service.latency(), service.traffic))
             await asyncio.sleep(0.05)
 
     def _app(self) -> FastAPI:
@@ -155,7 +171,7 @@ class World:
 
         @router.get("/api/v2/alerts")
         async def alerts() -> JSONResponse:
-            return JSONResponse([self._held(a) for a in self.alerts.values()], 200 if self.up else 503)
+            return JSONResponse([self._held(a) for a in self.alerts.values()], 200 if self.alertmanager_up else 503)
 
         @router.get("/api/v2/status")
         async def status() -> JSONResponse:
@@ -171,17 +187,23 @@ class World:
         service = self.services.get(name.group(2).replace("_", "-")) if name else None
         if not name or not service:
             return []
-        if name.group(1) == "traffic":
-            points = [(start + i * step, TRAFFIC) for i in range(int((end - start) / step) + 1)]
-        else:
-            points, history, at, index = [], list(service.history), start, 0
-            while at <= end + 1e-9:
-                while index + 1 < len(history) and history[index + 1][0] <= at:
-                    index += 1
-                if history and history[index][0] <= at + 0.06:
-                    points.append((at, history[index][1]))
-                at += step
+        points, history, at, index = list[tuple[float, float]](), list(service.history), start, 0
+        column = 2 if name.group(1) == "traffic" else 1
+        while at <= end + 1e-9:
+            while index + 1 < len(history) and history[index + 1][0] <= at:
+                index += 1
+            if history and history[index][0] <= at + 0.06:
+                points.append((at, history[index][column]))
+            at += step
         return [[t, str(v)] for t, v in points]
+
+    def alert(self, name: str, starts: datetime, **labels: str) -> dict[str, Any]:
+        """As Alertmanager tells it."""
+        return {
+            "labels": {"alertname": "Slow", "service": name, **labels}, "annotations": {"summary": "slow"},
+            "startsAt": starts.isoformat(), "endsAt": "0001-01-01T00:00:00Z", "fingerprint": f"{name}{labels or ''}",
+            "generatorURL": "",
+        }
 
     def _held(self, alert: dict[str, Any]) -> dict[str, Any]:
         silenced = alert["labels"]["service"] in self.silenced
