@@ -23,7 +23,12 @@ from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.contract.errors import Unavailable
 
 INFO = ModelInfo(
-    vision=False, function_calling=True, json_output=True, structured_output=True, family=ModelFamily.UNKNOWN, multiple_system_messages=False
+    vision=False,
+    function_calling=True,
+    json_output=True,
+    structured_output=True,
+    family=ModelFamily.UNKNOWN,
+    multiple_system_messages=False,
 )
 
 
@@ -113,7 +118,9 @@ def _explain(error: openai.OpenAIError) -> NoReturn:
         case openai.APITimeoutError():
             raise Unavailable("model endpoint", "no answer in time", tip="raise AUTOPATCH_LLM_TIMEOUT_S") from error
         case openai.APIConnectionError():
-            raise Unavailable("model endpoint", f"no connection: {error.__cause__ or error}", tip="check AUTOPATCH_LLM_BASE_URL") from error
+            raise Unavailable(
+                "model endpoint", f"no connection: {error.__cause__ or error}", tip="check AUTOPATCH_LLM_BASE_URL"
+            ) from error
         case openai.AuthenticationError() | openai.PermissionDeniedError():
             raise Unavailable("model endpoint", "it refuses the key", tip="check AUTOPATCH_LLM_API_KEY") from error
         case openai.NotFoundError():

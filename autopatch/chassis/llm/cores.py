@@ -235,7 +235,7 @@ _NATS_ERRORS = (nats.errors.Error, TimeoutError, OSError)
 
 
 class KvStore:
-    """Leases in a NATS key-value bucket: `model.<id>` and `soak.<id>`, each {"incident", "expires"}. For rooms in several processes."""
+    """Leases in a NATS key-value bucket, for rooms in several processes: `model.<id>`, `soak.<id>`: {"incident", "expires"}."""
 
     def __init__(self, bucket: KeyValue) -> None:
         self._bucket = bucket

@@ -137,7 +137,9 @@ class Decider:
                 reply = await chat.say(text)
         except TimeoutError as error:
             call.outcome = "timeout"
-            raise Unavailable(f"model {self._model}", f"no answer within {call.seconds:.0f} s", tip="raise AUTOPATCH_LLM_TIMEOUT_S") from error
+            raise Unavailable(
+                f"model {self._model}", f"no answer within {call.seconds:.0f} s", tip="raise AUTOPATCH_LLM_TIMEOUT_S"
+            ) from error
         except Unreadable:
             call.outcome = "unreadable"
             raise
@@ -177,20 +179,22 @@ class Decider:
             yield
 
     def _describe(self, opened: Span, text: str, talk: _Talk) -> None:
-        opened.set_attributes({
-            names.OPERATION: names.CHAT,
-            names.PROVIDER: "llama.cpp" if self._mode == "local" else "openai",
-            names.CONVERSATION: talk.incident,
-            names.INCIDENT: talk.incident,
-            names.OUTPUT_TYPE: "json",
-            names.PROMPT_NAME: talk.prompt.name,
-            names.PROMPT_DIGEST: talk.prompt.digest,
-            names.REQUEST_MODEL: self._model,
-            names.REQUEST_MAX_TOKENS: self._settings.max_output_tokens,
-            names.REQUEST_TEMPERATURE: self._settings.temperature,
-            names.MODE: self._mode,
-            names.ATTEMPT: talk.attempt,
-        })
+        opened.set_attributes(
+            {
+                names.OPERATION: names.CHAT,
+                names.PROVIDER: "llama.cpp" if self._mode == "local" else "openai",
+                names.CONVERSATION: talk.incident,
+                names.INCIDENT: talk.incident,
+                names.OUTPUT_TYPE: "json",
+                names.PROMPT_NAME: talk.prompt.name,
+                names.PROMPT_DIGEST: talk.prompt.digest,
+                names.REQUEST_MODEL: self._model,
+                names.REQUEST_MAX_TOKENS: self._settings.max_output_tokens,
+                names.REQUEST_TEMPERATURE: self._settings.temperature,
+                names.MODE: self._mode,
+                names.ATTEMPT: talk.attempt,
+            }
+        )
         if self._settings.capture_content:
             opened.set_attribute(names.SYSTEM_INSTRUCTIONS, talk.system)
             opened.set_attribute(names.INPUT_MESSAGES, text)

@@ -63,7 +63,7 @@ def _objects(text: str) -> Iterator[str]:
 
 
 def _extent(text: str, start: int) -> tuple[int | None, str]:
-    """Where the object that begins at `start` ends. If it never does: None, and its complete part, closed ("" when nothing is)."""
+    """Where the object that begins at `start` ends. If it never does: None, and its complete part, closed ("" if nothing is)."""
     stack: list[str] = []
     inner = 0  # objects that are open inside the outer one: what they hold is lost with them
     safe = (start, 0)
@@ -99,7 +99,10 @@ def _no_constant(name: str) -> Any:
 
 def _fault(error: ValueError | RecursionError) -> str:
     if isinstance(error, ValidationError):
-        first = [f"{'.'.join(map(str, e['loc'])) or 'the object'}: {e['msg']}" for e in error.errors(include_input=False, include_url=False)]
+        first = [
+            f"{'.'.join(map(str, e['loc'])) or 'the object'}: {e['msg']}"
+            for e in error.errors(include_input=False, include_url=False)
+        ]
         return "; ".join(first[:5])
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON at character {error.pos}: {error.msg}"

@@ -13,12 +13,16 @@ Progress = Callable[[int, int, str], None]
 """Bytes so far, bytes in all, and what is going on."""
 
 
-def from_hub(repo: str, file: str, size: int, sha256: str, folder: Path, progress: Progress, *, endpoint: str | None = None) -> Path:
+def from_hub(
+    repo: str, file: str, size: int, sha256: str, folder: Path, progress: Progress, *, endpoint: str | None = None
+) -> Path:
     """Download `file` of `repo` into `folder`. The caller verifies the digest. Raises Unavailable("model hub")."""
     try:
         import huggingface_hub
     except ImportError as error:
-        raise Unavailable("model hub", "the package huggingface_hub is not installed", tip="pip install 'autopatch[local-model]'") from error
+        raise Unavailable(
+            "model hub", "the package huggingface_hub is not installed", tip="pip install 'autopatch[local-model]'"
+        ) from error
     progress(0, size, "asking the model hub")
     _probe(repo, file, size, sha256, endpoint)
     try:

@@ -161,11 +161,15 @@ class Ledger:
         wanted = ask.input_tokens + ask.output_tokens
         tokens = taken.input_tokens + taken.output_tokens
         if tokens + wanted > limits.tokens:
-            raise BudgetSpent(self.incident, "tokens", f"{tokens} of {limits.tokens} tokens are used, this call may take {wanted}")
+            raise BudgetSpent(
+                self.incident, "tokens", f"{tokens} of {limits.tokens} tokens are used, this call may take {wanted}"
+            )
         cost = ask.cost(ask.input_tokens, ask.output_tokens)
         if limits.cost_usd is not None and taken.cost_usd + cost > limits.cost_usd:
             raise BudgetSpent(
-                self.incident, "cost_usd", f"{taken.cost_usd:.4f} of {limits.cost_usd:.4f} USD are spent, this call may cost {cost:.4f}"
+                self.incident,
+                "cost_usd",
+                f"{taken.cost_usd:.4f} of {limits.cost_usd:.4f} USD are spent, this call may cost {cost:.4f}",
             )
         left = limits.seconds - taken.seconds
         if left < min(ask.seconds, SHORTEST_CALL_S):
@@ -188,5 +192,13 @@ class Ledger:
     def _entry(self, call: Call, seconds: float) -> Entry:
         ask = call.ask
         return Entry(
-            self.incident, ask.mode, ask.model, ask.prompt, call.input_tokens, call.output_tokens, seconds, call.cost_usd, call.outcome
+            self.incident,
+            ask.mode,
+            ask.model,
+            ask.prompt,
+            call.input_tokens,
+            call.output_tokens,
+            seconds,
+            call.cost_usd,
+            call.outcome,
         )

@@ -11,7 +11,12 @@ class ModelMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("mode", "model")
         self._calls = Counter("autopatch_model_calls", "calls that were made", (*labels, "outcome"), registry=registry)
-        self._tokens = Counter("autopatch_model_tokens", "tokens, as the endpoint or else our estimate counts them", (*labels, "direction"), registry=registry)
+        self._tokens = Counter(
+            "autopatch_model_tokens",
+            "tokens, as the endpoint or else our estimate counts them",
+            (*labels, "direction"),
+            registry=registry,
+        )
         self._seconds = Counter("autopatch_model_seconds", "seconds spent waiting for answers", labels, registry=registry)
         self._cost = Counter("autopatch_model_cost_usd", "by the prices in the settings", labels, registry=registry)
 

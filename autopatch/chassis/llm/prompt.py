@@ -91,7 +91,10 @@ def _shares(texts: Mapping[str, Untrusted], space: int, prompt: str) -> dict[str
     """Tokens for each text: short ones whole, what is left in equal parts for the long ones."""
     space -= FENCE_TOKENS * len(texts)
     if space < 0 or (texts and space < LEAST_TOKENS):
-        raise PromptTooLong(f"prompt {prompt}: its own words leave no space for the texts it is about", tip="raise AUTOPATCH_LLM_MAX_PROMPT_TOKENS")
+        raise PromptTooLong(
+            f"prompt {prompt}: its own words leave no space for the texts it is about",
+            tip="raise AUTOPATCH_LLM_MAX_PROMPT_TOKENS",
+        )
     wants = sorted((estimate(value.text), name) for name, value in texts.items())
     shares: dict[str, int] = {}
     for position, (want, name) in enumerate(wants):

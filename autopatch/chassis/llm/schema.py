@@ -20,7 +20,11 @@ def _strict(node: Any) -> Any:
         return [_strict(item) for item in node]
     if not isinstance(node, dict):
         return node
-    made = {key: _named(value) if key in ("properties", "$defs") else _strict(value) for key, value in node.items() if key not in _DROPPED}
+    made = {
+        key: _named(value) if key in ("properties", "$defs") else _strict(value)
+        for key, value in node.items()
+        if key not in _DROPPED
+    }
     if "oneOf" in made:
         made["anyOf"] = made.pop("oneOf")
     if "properties" in made:

@@ -1,20 +1,25 @@
 """What an operator can set about models: AUTOPATCH_LLM_MODE=local …, or the section `llm` of the settings file."""
 
-import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from autopatch.chassis.settings import _Base
 
 Mode = Literal["off", "local", "remote"]
 
 
+class _Xdg(BaseSettings):
+    model_config = SettingsConfigDict(env_ignore_empty=True)
+
+    cache: Path = Field(default_factory=lambda: Path.home() / ".cache", validation_alias="XDG_CACHE_HOME")
+
+
 def cache_home() -> Path:
     """$XDG_CACHE_HOME, else ~/.cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return _Xdg().cache
 
 
 class Frozen(BaseModel):
@@ -58,7 +63,9 @@ class LlmSettings(_Base):
     max_prompt_tokens: int = Field(default=1_500, ge=100, description="at 87 tokens a second a local model reads 1,500 in 17 s")
     temperature: float = Field(default=0.0, ge=0, le=2)
     seed: int = 7
-    json_schema: bool = Field(default=True, description="ask for schema-constrained answers; false for endpoints that refuse that")
+    json_schema: bool = Field(
+        default=True, description="ask for schema-constrained answers; false for endpoints that refuse that"
+    )
     capture_content: bool = Field(default=False, description="write prompts and answers into traces")
     model_dir: Path = Field(default_factory=lambda: cache_home() / "autopatch" / "models")
     run_dir: Path = Field(default_factory=lambda: cache_home() / "autopatch" / "run")

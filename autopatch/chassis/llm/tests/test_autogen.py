@@ -51,7 +51,8 @@ class Stub:
         self.requests.append(json.loads(await reader.readexactly(length)))
         if self.replies:
             status, body = self.replies.pop(0)
-            writer.write(f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+            kind = "content-type: application/json\r\nconnection: close"
+            writer.write(f"HTTP/1.1 {status} X\r\n{kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
             await writer.drain()
         elif not await reader.read(1):
             self.gone.set()
@@ -68,7 +69,9 @@ async def stub() -> AsyncIterator[Stub]:
 
 
 def model(url: str, **changed: Any) -> Llm:
-    made = build(LlmSettings.model_validate({"mode": "remote", "base_url": url, "model": "m-1", "api_key": SecretStr("k-123"), **changed}))
+    made = build(
+        LlmSettings.model_validate({"mode": "remote", "base_url": url, "model": "m-1", "api_key": SecretStr("k-123"), **changed})
+    )
     assert made is not None
     return made
 
@@ -143,7 +146,9 @@ async def test_a_timeout_closes_the_connection_within_a_second(stub: Stub) -> No
         (422, Unreadable, "too many tokens"),
     ],
 )
-async def test_each_refusal_of_the_endpoint_says_whose_move_it_is(stub: Stub, status: int, kind: type[AutoPatchError], why: str) -> None:
+async def test_each_refusal_of_the_endpoint_says_whose_move_it_is(
+    stub: Stub, status: int, kind: type[AutoPatchError], why: str
+) -> None:
     stub.replies = [(status, b'{"error": {"message": "too many tokens", "type": "x", "code": null}}')] * 2
     with pytest.raises(kind, match=why):
         await model(stub.url).decide(PROMPT, Answer, incident="i1", budget=ledger())

