@@ -97,6 +97,12 @@ class Service:
         self.original = data
         self.config.write_bytes(data)
 
+    async def shows(self, red: bool, for_s: float = 1.0) -> None:
+        """Until Prometheus knows it so for long enough to judge by."""
+        while not self.history or (self.history[-1][1] > 1) is not red:
+            await asyncio.sleep(0.02)
+        await asyncio.sleep(for_s)
+
     def pool_size(self) -> int:
         found = re.search(r'"pool_size": (\d+)', self.config.read_text())
         return int(found.group(1)) if found else 0
