@@ -18,8 +18,8 @@ from autopatch.contract.errors import Unavailable
 from autopatch.contract.target import Signal
 from services.gateway.views import Page, View
 
-GREEN_S = 12.0
-"""So long all checks must be good before a fault is made: a bit more than what the queries look back."""
+GREEN_S = 12
+"""So many seconds all checks must have been good before a fault is made: a bit more than what the queries look back."""
 WITHIN_S = {"healthy": 90.0, "alert": 90.0, "incident": 60.0, "end": 600.0, "lesson": 20.0, "trace": 15.0}
 """Seconds after which each stage is given up."""
 CHECKS = {"pool": "latency_p95", "release": "error_ratio"}
@@ -90,13 +90,9 @@ class Watcher:
 
     def wait_healthy(self) -> None:
         """All checks good for `GREEN_S`, no alert firing. Raises Unavailable when that takes too long."""
-        since = time.monotonic()
 
         def good() -> bool:
-            nonlocal since
-            if firing(self._places.prometheus) or any(self._bad(name) for name in CHECKS.values()):
-                since = time.monotonic()
-            return time.monotonic() - since >= GREEN_S
+            return not firing(self._places.prometheus) and all(self._good(name) for name in CHECKS.values())
 
         self._until("healthy", good, "the service does not become healthy")
         traffic = self._value("traffic")
@@ -175,10 +171,13 @@ class Watcher:
     def _value(self, signal: str) -> float | None:
         return measure(self._places.prometheus, self._signals[signal].query)
 
-    def _bad(self, signal: str) -> bool:
-        """Also when there is nothing to be measured yet, except for a ratio of errors of which there were none."""
-        value, limit = self._value(signal), self._signals[signal].threshold
-        return (value is None and signal != "error_ratio") or (value is not None and limit is not None and value > limit)
+    def _good(self, signal: str) -> bool:
+        """In every second of the last `GREEN_S` by Prometheus' memory; one may be missing."""
+        found = self._signals[signal]
+        seconds = measure(
+            self._places.prometheus, f"sum_over_time((({found.query}) <= bool {found.threshold})[{GREEN_S}s:1s])"
+        )
+        return seconds is not None and seconds >= GREEN_S - 1
 
     def _until(self, stage: str, done: Callable[[], bool], otherwise: str) -> None:
         deadline = time.monotonic() + WITHIN_S[stage]

@@ -10,14 +10,14 @@ from pathlib import Path
 import httpx2
 
 from autopatch.cli.lab.docker import LABEL, Engine
-from autopatch.cli.lab.probes import LOOPBACK, answers_http, free_port
+from autopatch.cli.lab.probes import LOOPBACK, Reserved, answers_http
 from autopatch.cli.lab.process import Server, wait_until
 from autopatch.cli.lab.programs import ROOT
 from autopatch.contract.errors import Unavailable
 
 DEMO = ROOT / "infra" / "demo"
 IMAGE = "autopatch-demo-payments"
-CALM, RAISED = 60, 140
+CALM, RAISED = 60, 130
 """Requests per second: well within the pool of 10 connections (111), and beyond it but within a pool of 20 (222)."""
 
 
@@ -40,13 +40,13 @@ class Payments:
         self._engine = engine
         self._folder = folder
         self._lab = lab
-        self._port, self._database_port = free_port(), free_port()
+        self._ports = Reserved("service", "database")
         self._load: Server | None = None
 
     @property
     def address(self) -> str:
         """Of the service."""
-        return f"{LOOPBACK}:{self._port}"
+        return f"{LOOPBACK}:{self._ports['service']}"
 
     @property
     def url(self) -> str:
@@ -73,8 +73,8 @@ class Payments:
             "run", "--detach", "--name", self.container, "--network", "host", "--read-only", "--init", "--cap-drop", "ALL",
             "--security-opt", "no-new-privileges", "--memory", "256m", "--pids-limit", "128", "--label", f"{LABEL}={self._lab}",
             "--volume", f"{self.config.parent}:/etc/payments:ro", f"{IMAGE}:{release}",
-            "python3", "-m", "payments", "--with-database", "--port", str(self._port),
-            "--database-port", str(self._database_port),
+            "python3", "-m", "payments", "--with-database", "--port", str(self._ports["service"]),
+            "--database-port", str(self._ports["database"]),
         )
         wait_until(answers_http(f"{self.url}/healthz"), 20, "payments")
 
@@ -131,6 +131,7 @@ class Payments:
             self._load.stop()
         if self._engine.host:
             self._engine.remove(self._engine.containers(self._lab))
+        self._ports.close()
 
     def _reported(self) -> str:
         return "" if self._report.exists() else "no report yet"

@@ -14,9 +14,33 @@ Probe = Callable[[], str]
 def free_port() -> int:
     """A TCP port of the loopback that is free now; somebody else may take it before it is used, so starts are retried."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
+
+
+class Reserved:
+    """Free ports by name, kept from being given to anybody who asks for any free port until `close`.
+
+    They are bound and not listened on, so that a server that is told their number can still have them.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self._sockets = {name: socket.socket() for name in names}
+        for held in self._sockets.values():
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind((LOOPBACK, 0))
+
+    def __getitem__(self, name: str) -> int:
+        return int(self._sockets[name].getsockname()[1])
+
+    def all(self) -> list[int]:
+        """The ports."""
+        return [self[name] for name in self._sockets]
+
+    def close(self) -> None:
+        """Give them back. Safe to repeat."""
+        for held in self._sockets.values():
+            held.close()
 
 
 def is_free(port: int) -> bool:

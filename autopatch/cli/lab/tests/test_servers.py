@@ -13,7 +13,7 @@ import pytest
 
 from autopatch.cli.lab import nats
 from autopatch.cli.lab.lab import claim
-from autopatch.cli.lab.probes import LOOPBACK, free_port, is_free, listens
+from autopatch.cli.lab.probes import LOOPBACK, Reserved, free_port, is_free, listens
 from autopatch.cli.lab.process import Server, on_free_port
 from autopatch.cli.lab.programs import at_least, find
 from autopatch.cli.lab.templates import render
@@ -157,6 +157,15 @@ def test_two_labs_get_folders_of_their_own_and_a_left_one_is_used_again_empty(tm
     assert again == first and [p.name for p in again.iterdir()] == ["lock"]
     for descriptor in (other, last):
         os.close(descriptor)
+
+
+def test_a_reserved_port_is_not_given_away_and_can_be_listened_on_by_its_number(tmp_path: Path) -> None:
+    reserved = Reserved(*(str(number) for number in range(50)))
+    assert len(set(reserved.all())) == 50 and not set(reserved.all()) & {free_port() for _ in range(200)}
+    server = listener(tmp_path, reserved["7"])
+    server.start()
+    server.stop()
+    reserved.close()
 
 
 def test_a_free_port_is_free_and_a_used_one_is_not() -> None:
