@@ -25,12 +25,17 @@ class Gate:
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
+        self.given_up = asyncio.Event()
         self._open = asyncio.Event()
 
     async def enter(self) -> None:
-        """Says that somebody came, and waits."""
+        """Says that somebody came, and waits; says so too when the wait is cancelled."""
         self.reached.set()
-        await self._open.wait()
+        try:
+            await self._open.wait()
+        except asyncio.CancelledError:
+            self.given_up.set()
+            raise
 
     def open(self) -> None:
         """From now on nobody waits."""
@@ -62,10 +67,10 @@ class ScriptedHands:
 
     async def allow(self, method: str) -> None:
         """Raises Unavailable while the engine is away."""
-        if method in self.away:
-            raise Unavailable("docker", "the engine does not answer")
         if method in self.gates:
             await self.gates[method].enter()
+        if method in self.away:
+            raise Unavailable("docker", "the engine does not answer")
 
     def __call__(self, target: Target) -> "TargetHands":
         return TargetHands(self, target)
@@ -138,6 +143,7 @@ class TargetHands:
         return "done"
 
     async def is_undone(self, plan: Plan, undo: Sequence[UndoRecord], step: int, since: datetime) -> bool:
+        await self.owner.allow("is_undone")
         record = undo[step]
         return record.kind != "splice" or digest(self.path.read_bytes()) == record.digest_before
 

@@ -109,6 +109,12 @@ class Flow:
             self.world.alerts.pop(alert["fingerprint"], None)
         return await self.group({**alert, "status": status})
 
+    def silent_alert(self, name: str, **labels: str) -> dict[str, Any]:
+        """Alertmanager holds it, and posts nothing."""
+        alert = self.world.alert(name, datetime.now(UTC), **labels)
+        self.world.alerts[alert["fingerprint"]] = alert
+        return alert
+
     async def group(self, *alerts: dict[str, Any]) -> httpx2.Response:
         """One webhook with these alerts."""
         status = "firing" if any(a["status"] == "firing" for a in alerts) else "resolved"
@@ -240,19 +246,19 @@ def blueprint(room: str, given: Given, **adapters: Any) -> Blueprint:
 async def flow(
     folder: Path, names: Sequence[str] = ("payments",), *, rung: str = "auto", ttl: float = 900, given: Given | None = None,
     adapters: dict[str, dict[str, Any]] | None = None, rooms: Sequence[str] = ROOMS, world: dict[str, Any] | None = None,
-    waiting_limit_s: float = 1800, log_level: str = "WARNING",
+    given_all: dict[str, Any] | None = None, log_level: str = "WARNING",
 ) -> AsyncIterator[Flow]:
-    """Everything up; everything down again. `world`: further arguments of World."""
+    """Everything up; everything down again. `world`: further arguments of World; `given_all`: settings that all rooms share."""
     logs.set_up(log_level)
     scene = World(folder, list(names), rung, ttl, **(world or {}))
     token, entry = tokens.mint("ada", "admin", person=True)
     tokens.write(folder / "tokens.yaml", [entry])
     keys = folder / "keys"
     server = NatsServer(folder, permissions.server_config(permissions.make_keys(keys))).start()
-    common = Common(
-        nats_url=server.url, nkey_folder=str(keys), targets=str(folder / "targets"), state=str(folder / "state"), ack_wait_s=3,
-        retry_s=0.2, publish_budget_s=5, waiting_limit_s=waiting_limit_s,
-    )
+    common = Common(**{
+        "nats_url": server.url, "nkey_folder": str(keys), "targets": str(folder / "targets"), "state": str(folder / "state"),
+        "ack_wait_s": 3, "retry_s": 0.2, "publish_budget_s": 5, **(given_all or {}),
+    })
     it = Flow(server, scene, common, {}, token, ScriptedHands(folder / "journal"))
     logging.getLogger().addHandler(it.complaints)
     own: dict[str, dict[str, Any]] = {"executor": {"hands": it.hands, "rehearse": rehearsed_green}}

@@ -1,0 +1,248 @@
+"""Whatever is missing, whenever: nothing is done, the reason is on the log, and it goes on alone when it is back."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, Request
+
+from autopatch.chassis.http import HttpServer
+from autopatch.chassis.tests.nats_server import free_port
+from autopatch.contract import events as ev
+from autopatch.contract.lifecycle import OPEN_STATES, State
+from services.knowledge.adapters.stores.edge import EdgeStore
+from tests.flow.harness import Flow, flow, names, notes
+from tests.flow.props import ScriptedRehearsal, Switched, sized
+from tests.flow.stages import Stage
+
+Switch = Callable[[bool], object]
+
+
+def policy(it: Flow, folder: Path) -> Switch:
+    """The policy file is removed, and put back."""
+    path, text = folder / "policy.yaml", (folder / "policy.yaml").read_text()
+    return lambda there: path.write_text(text) if there else path.unlink()
+
+
+def broken_policy(it: Flow, folder: Path) -> Switch:
+    """Somebody makes a mistake in the policy file, and repairs it."""
+    path, text = folder / "policy.yaml", (folder / "policy.yaml").read_text()
+    return lambda there: path.write_text(text if there else text.replace("actions:", "acts:"))
+
+
+def prometheus(it: Flow, folder: Path) -> Switch:
+    """Answers 503."""
+    return lambda there: setattr(it.world, "up", there)
+
+
+def alertmanager(it: Flow, folder: Path) -> Switch:
+    """Answers 503."""
+    return lambda there: setattr(it.world, "alertmanager_up", there)
+
+
+def docker(it: Flow, folder: Path) -> Switch:
+    """Whatever is asked of the engine, it does not answer."""
+    everything = {"state", "prepare", "has_effect", "act", "take_back", "is_undone", "logs"}
+
+    def switch(there: bool) -> None:
+        it.hands.away = set() if there else set(everything)
+
+    return switch
+
+
+MISSING: tuple[tuple[Callable[[Flow, Path], Switch], str, tuple[State, ...]], ...] = (
+    (prometheus, "prometheus", (State.OPEN, State.REPRODUCED, State.DIAGNOSED, State.PLANNED, State.REHEARSED, State.APPROVED)),
+    (alertmanager, "silence", (State.PLANNED, State.REHEARSED, State.APPROVED)),
+    (policy, "policy", (State.PLANNED, State.REHEARSED, State.APPROVED)),
+    (broken_policy, "policy", (State.REHEARSED, State.APPROVED)),
+    (docker, "docker", (State.DIAGNOSED, State.PLANNED, State.REHEARSED, State.APPROVED, State.APPLYING)),
+)
+
+
+@pytest.mark.parametrize("missing, on, state", [
+    pytest.param(missing, on, state, id=f"{missing.__name__}-{state}") for missing, on, states in MISSING for state in states
+])
+async def test_while_it_is_missing_nothing_is_applied_and_then_it_goes_on_alone(
+    tmp_path: Path, missing: Callable[[Flow, Path], Switch], on: str, state: State
+) -> None:
+    stage = Stage(state)
+    async with flow(tmp_path, **stage.given) as it:
+        switch = missing(it, tmp_path)
+        await stage.reach(it)
+        switch(False)
+        if state is not State.OPEN:
+            await stage.leave(it)
+        incident = await it.until(lambda i: on in [n.on for n in notes(i)], f"waiting on {on}")
+        note = next(n for n in notes(incident) if n.on == on)
+        assert missing.__name__.removeprefix("broken_") in f"{note.on} {note.reason}".lower()
+        await it.untouched()
+        assert (await it.only()).state is incident.state
+        switch(True)
+        await it.wait(State.RESOLVED)
+        assert len(it.hands.lines()) == 1
+
+
+async def test_without_a_sandbox_nothing_is_rehearsed_and_nothing_applied(tmp_path: Path) -> None:
+    rehearsal = ScriptedRehearsal(away=True)
+    async with flow(tmp_path, adapters={"executor": {"rehearse": rehearsal}}) as it:
+        await it.alert("payments")
+        await it.waits_on("docker", State.PLANNED)
+        await it.untouched()
+        rehearsal.away = False
+        await it.wait(State.RESOLVED)
+
+
+async def test_a_fix_is_not_judged_while_prometheus_is_away(tmp_path: Path) -> None:
+    stage = Stage(State.APPLIED)
+    async with flow(tmp_path, **stage.given) as it:
+        await stage.reach(it)
+        it.world.up = False
+        await it.waits_on("prometheus", State.APPLIED)
+        assert len(it.hands.lines()) == 1
+        it.world.up = True
+        incident = await it.wait(State.RESOLVED)
+        assert "not_recovered" not in names(incident) and "inconclusive" not in names(incident)
+
+
+async def test_a_rollback_waits_for_the_engine_and_is_done_once(tmp_path: Path) -> None:
+    async with flow(tmp_path, world=Stage(State.APPLIED).given["world"], given={"planner": {"max_attempts": 1}}) as it:
+        it.world.services["payments"].forced = 2.0
+        await it.alert("payments")
+        await it.wait(State.APPLIED)
+        it.hands.away = {"take_back"}
+        await it.waits_on("docker", State.ROLLING_BACK)
+        assert len(it.hands.lines()) == 1
+        it.hands.away = set()
+        await it.wait(State.ESCALATED)
+        assert [line.split()[0] for line in it.hands.lines()] == ["apply", "undo"]
+
+
+@pytest.mark.parametrize("state", [State.REPRODUCED, State.DIAGNOSED], ids=str)
+async def test_without_knowledge_nothing_is_planned(tmp_path: Path, state: State) -> None:
+    stage, store = Stage(state), Switched(EdgeStore(tmp_path / "qdrant"))
+    given = stage.given
+    if state is State.REPRODUCED:
+        del given["adapters"]["planner"]
+    given["adapters"]["knowledge"] = {"store": store}
+    async with flow(tmp_path, **given) as it:
+        await stage.reach(it)
+        if state is State.DIAGNOSED:
+            stage.plans.gate = None
+            await it.stop("planner")
+        store.up = False
+        await stage.leave(it)
+        if state is State.DIAGNOSED:
+            await it.start("planner")
+        await it.waits_on("qdrant", State.DIAGNOSED)
+        await it.untouched()
+        store.up = True
+        await it.wait(State.RESOLVED)
+
+
+async def test_a_lesson_is_learnt_later_when_the_store_is_away_at_the_end(tmp_path: Path) -> None:
+    store = Switched(EdgeStore(tmp_path / "qdrant"))
+    async with flow(tmp_path, adapters={"knowledge": {"store": store}}) as it:
+        await it.alert("payments")
+        await it.wait(State.APPLIED)
+        store.up = False
+        await it.wait(State.RESOLVED)
+        await asyncio.sleep(0.5)
+        assert (await it.only()).last(ev.LessonRecorded) is None
+        store.up = True
+        incident = await it.until(lambda i: i.last(ev.LessonRecorded), "learnt from")
+        lesson = incident.last(ev.LessonRecorded)
+        assert lesson and lesson.outcome == "recovered"
+
+
+def endpoint(port: int) -> HttpServer:
+    """A model that knows what would help."""
+    app = FastAPI()
+
+    @app.post("/v1/chat/completions")
+    async def complete(request: Request) -> dict[str, Any]:
+        await request.body()
+        answer = '{"action": "set_config", "setting": "config:database.pool_size", "value": "20", "cause": "pool_exhausted"}'
+        message = {"role": "assistant", "content": answer}
+        return {
+            "id": "1", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20},
+        }
+
+    return HttpServer(app, "127.0.0.1", port)
+
+
+async def test_a_model_that_cannot_be_reached_is_waited_for_and_nothing_is_guessed(tmp_path: Path) -> None:
+    port = free_port()
+    llm = {"mode": "remote", "base_url": f"http://127.0.0.1:{port}/v1", "model": "m"}
+    async with flow(tmp_path, given={"planner": {"llm": llm}}, world={"runbook": "# Nothing of use\n"}) as it:
+        await it.alert("payments")
+        incident = await it.waits_on("model", State.DIAGNOSED)
+        assert notes(incident)[-1].room == "planner"
+        await it.untouched()
+        serving = asyncio.create_task(endpoint(port).serve())
+        incident = await it.wait(State.RESOLVED)
+        planned = incident.last(ev.Planned)
+        assert planned and planned.plan.basis.kind == "model" and planned.model.calls == 1
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
+async def test_a_model_that_cannot_be_reached_is_not_missed_where_a_runbook_answers(tmp_path: Path) -> None:
+    llm = {"mode": "remote", "base_url": f"http://127.0.0.1:{free_port()}/v1", "model": "m"}
+    async with flow(tmp_path, given={"planner": {"llm": llm}, "diagnosis": {"llm": llm}}) as it:
+        await it.alert("payments")
+        planned = (await it.wait(State.RESOLVED)).last(ev.Planned)
+        assert planned and planned.plan.basis.kind == "runbook" and planned.model.calls == 0
+
+
+@pytest.mark.parametrize("state", [pytest.param(s, id=s.value) for s in State if s in OPEN_STATES])
+async def test_nats_dies_in_any_state_and_nothing_is_lost_or_done_twice(tmp_path: Path, state: State) -> None:
+    stage = Stage(state)
+    given = {**stage.given, "given": {"planner": {"max_attempts": 1}}}
+    async with flow(tmp_path, **given) as it:
+        await stage.reach(it)
+        did = it.hands.lines()
+        it.nats.kill()
+        stage.gate.open()
+        await asyncio.sleep(1)
+        assert len(it.hands.lines()) <= len(did) + (state in (State.APPLYING, State.ROLLING_BACK))
+        it.nats.start()
+        await stage.leave(it)
+        undone = state in (State.UNDO_DUE, State.ROLLING_BACK)
+        await it.wait(State.ESCALATED if undone else State.RESOLVED)
+        assert [line.split()[0] for line in it.hands.lines()] == (["apply", "undo"] if undone else ["apply"])
+        service = it.world.services["payments"]
+        assert service.config.read_bytes() == (service.original if undone else sized(service.original, 20))
+
+
+async def test_nats_is_away_for_longer_than_anybody_waits_for_it(tmp_path: Path) -> None:
+    stage = Stage(State.PLANNED)
+    async with flow(tmp_path, **stage.given, given_all={"publish_budget_s": 0.5}) as it:
+        incident = await stage.reach(it)
+        it.nats.kill()
+        await stage.leave(it)
+        answer = await it.say(incident, "cancel")
+        assert answer.status_code == 503 and "nats" in answer.json()["error"].lower()
+        await asyncio.sleep(2)
+        await it.untouched()
+        it.nats.start()
+        await it.wait(State.RESOLVED)
+
+
+@pytest.mark.parametrize("missing, on", [(prometheus, "prometheus"), (policy, "policy")])
+async def test_what_is_missing_for_too_long_is_told_to_a_person_and_not_done_afterwards(
+    tmp_path: Path, missing: Callable[[Flow, Path], Switch], on: str
+) -> None:
+    stage = Stage(State.PLANNED)
+    async with flow(tmp_path, **stage.given, given_all={"waiting_limit_s": 0.5}) as it:
+        await stage.reach(it)
+        missing(it, tmp_path)(False)
+        await stage.leave(it)
+        incident = await it.wait(State.ESCALATED)
+        escalated = incident.last(ev.Escalated)
+        assert escalated and f"for {on}" in escalated.reason
+        it.world.up = True
+        await it.untouched(1)

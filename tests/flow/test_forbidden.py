@@ -1,0 +1,70 @@
+"""A hold, the pause and a silence: nothing is applied while they last, the reason is on the log, and it goes on alone."""
+
+from pathlib import Path
+
+import pytest
+
+from autopatch.contract.lifecycle import State
+from tests.flow.harness import Flow, flow, notes
+
+WORDS = {"hold": "ada holds payments", "pause": "ada: the shop is open", "silence": "suppressed"}
+
+
+async def forbid(it: Flow, what: str) -> None:
+    """From now on."""
+    match what:
+        case "hold":
+            assert (await it.person("POST", "/v1/targets/payments/hold", {"reason": "the shop is open"})).status_code == 200
+        case "pause":
+            assert (await it.person("POST", "/v1/pause", {"reason": "the shop is open"})).status_code == 200
+        case _:
+            it.world.silenced.add("payments")
+
+
+async def allow(it: Flow, what: str) -> None:
+    """Again."""
+    match what:
+        case "hold":
+            assert (await it.person("DELETE", "/v1/targets/payments/hold")).status_code == 200
+        case "pause":
+            assert (await it.person("DELETE", "/v1/pause")).status_code == 200
+        case _:
+            it.world.silenced.clear()
+
+
+@pytest.mark.parametrize("what", WORDS)
+@pytest.mark.parametrize("rung", ["auto", "approve"])
+async def test_while_it_is_forbidden_nothing_is_applied_and_then_it_goes_on_alone(tmp_path: Path, rung: str, what: str) -> None:
+    async with flow(tmp_path, rung=rung) as it:
+        await forbid(it, what)
+        await it.alert("payments")
+        if rung == "approve":
+            assert (await it.say(await it.wait(State.AWAITING), "approve")).status_code == 200
+        incident = await it.waits_on(what, State.APPROVED if rung == "approve" else State.REHEARSED)
+        assert WORDS[what] in notes(incident)[-1].reason and notes(incident)[-1].room == "executor"
+        await it.untouched()
+        assert len(notes(await it.only())) == 1
+        await allow(it, what)
+        await it.wait(State.RESOLVED)
+
+
+@pytest.mark.parametrize("what", ["hold", "pause"])
+async def test_what_has_been_applied_is_still_undone_while_acting_is_forbidden(tmp_path: Path, what: str) -> None:
+    world = {"settle": 0.1, "soak": 0.9}
+    async with flow(tmp_path, world=world, given={"planner": {"max_attempts": 1}}) as it:
+        it.world.services["payments"].forced = 2.0
+        await it.alert("payments")
+        await it.wait(State.APPLIED)
+        await forbid(it, what)
+        await it.wait(State.ESCALATED)
+        assert [line.split()[0] for line in it.hands.lines()] == ["apply", "undo"]
+
+
+async def test_a_silenced_alert_that_only_reconciliation_saw_opens_nothing(tmp_path: Path) -> None:
+    async with flow(tmp_path, given={"monitor": {"reconcile_s": 0.2}}) as it:
+        it.world.silenced.add("payments")
+        it.silent_alert("payments")
+        await it.untouched(1)
+        assert await it.log.ids() == []
+        it.world.silenced.clear()
+        await it.wait(State.RESOLVED)
