@@ -3,45 +3,19 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Literal, assert_never
+from typing import assert_never
 
 from autopatch.contract import events as ev
 from autopatch.contract.actions import RollbackRelease, SetConfig, describe
 from autopatch.contract.errors import OperatorError
-from autopatch.contract.evidence import RehearsalRun
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
 from autopatch.contract.target import Target
 from services.executor.policy import Verdict
 
-Label = Literal["unchanged", "changed"]
 _SIGNAL = re.compile(r"\{signal:([^{}]+)\}")
 KEPT = timedelta(hours=24)
 """How far back a target's record remembers actions."""
-
-
-def outcome_of(exit_code: int | None) -> Literal["green", "red", "error"]:
-    """0 is green, 1 is red, everything else is neither."""
-    return "green" if exit_code == 0 else "red" if exit_code == 1 else "error"
-
-
-def not_passed(runs: Sequence[RehearsalRun]) -> str:
-    """Why the runs so far prove nothing; '' while they do."""
-    for run in runs:
-        wanted = "red" if run.label == "unchanged" else "green"
-        if run.outcome == "error":
-            last = run.output.splitlines()[-1] if run.output else "no output"
-            code = f"exit code {run.exit_code}" if run.exit_code is not None else "no exit code"
-            return f"the rehearsal of the {run.label} copy ended by an error: {code}: {last}"
-        if run.outcome != wanted:
-            if run.label == "unchanged":
-                return "the fault does not show in the rehearsal: the unchanged copy is green"
-            return f"the plan does not help in the rehearsal: the changed copy is still red{_shown(run)}"
-    return ""
-
-
-def _shown(run: RehearsalRun) -> str:
-    return f" ({', '.join(f'{name} {value:g}' for name, value in run.figures.items())})" if run.figures else ""
 
 
 def not_rehearsable(target: Target, plan: Plan) -> str:

@@ -4,26 +4,20 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import structlog
-
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.room import Room
 from autopatch.contract import events as ev, requests as rq
-from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.contract.errors import OperatorError
 from autopatch.contract.evidence import TargetState
 from autopatch.contract.target import Target
 from services.executor.acting import Acting
-from services.executor.adapters.delivery.made import HandsFor
-from services.executor.adapters.policy_file import load_policy, usable_policy
+from services.executor.adapters.delivery.start import HandsFor, look_around, rehearsal_for
+from services.executor.adapters.policy_file import usable_policy
 from services.executor.adapters.runtimes.engine import Engine
-from services.executor.adapters.sandbox.container import DockerSandbox
-from services.executor.adapters.sandbox.owner import reap
-from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal
 from services.executor.deciding import Deciding
 from services.executor.ports import Hands, Rehearse
 from services.executor.settings import Settings
 
-log = structlog.get_logger("executor")
 LOG_BYTES = 48 * 1024
 
 
@@ -34,19 +28,11 @@ def build(
     """Tests pass hands, a rehearsal, and a `crash` that is called at received, decided, claimed, before_effect, after_effect and
     before_return."""
     engine = Engine(settings.docker_host)
-    sandbox = DockerSandbox(engine, slots=settings.sandbox_slots, runtime=settings.sandbox_runtime)
     hands_on = hands or HandsFor(settings, engine, chassis.clock)
     policy = Path(settings.policy)
-    deciding = Deciding(chassis, hands_on, rehearse or SandboxRehearsal(sandbox), lambda: usable_policy(policy), crash)
+    deciding = Deciding(chassis, hands_on, rehearse or rehearsal_for(settings, engine), lambda: usable_policy(policy), crash)
     acting = Acting(chassis, hands_on, crash)
     answers = Answers(chassis, hands_on)
-
-    async def look_around() -> None:
-        try:
-            load_policy(policy)
-            log.info("orphans of the sandbox removed", runs=await reap(engine))
-        except Unavailable as error:
-            log.warning("nothing will be applied until it is there", missing=error.service, reason=error.reason)
 
     return Room(
         name="executor",
@@ -58,7 +44,7 @@ def build(
         timers={"expiry": deciding.expiry},
         responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs},
         shielded=frozenset({ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled}),
-        on_start=(look_around,),
+        on_start=(lambda: look_around(settings, engine),),
     )
 
 

@@ -17,6 +17,7 @@ class Settings(RoomSettings):
     policy: str = Field(default=str(Path(__file__).parent / "policies" / "policy.yaml"), description="the policy file")
     locks: str = Field(default="/run/lock/autopatch", description="folder of the fences that all executors of this machine share")
     sandbox_slots: int = Field(default=1, ge=1, le=16, description="sandbox runs at a time")
+    sandbox_cpus: float = Field(default=1, gt=0, description="processor cores that one sandbox run may use")
     sandbox_runtime: str = Field(default="", description="its container runtime; empty: runsc where the engine has it, else runc")
     process_path: str = Field(default="/usr/local/bin:/usr/bin:/bin", description="PATH of local processes that are targets")
     stop_grace_s: float = Field(default=10, ge=0, description="seconds that a target has to end by itself")

@@ -10,12 +10,15 @@ import pytest
 from docker import DockerClient
 from docker.types import Mount
 
+from autopatch.contract.actions import RollbackRelease
 from autopatch.contract.errors import Refused, StaleTarget, Unavailable
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
+from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.runtimes.container import ContainerOfTarget
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.ports import Failed
+from services.executor.tests.given import NOW, a_plan, a_target
 
 SERVE = [
     "python3",
@@ -233,3 +236,34 @@ async def test_a_container_that_is_not_there_is_not_running(engine: Engine, name
 async def test_without_an_engine_it_is_unavailable(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="docker: unix://.* does not answer"):
         await make(Engine(f"unix://{tmp_path}/none.sock"), "x").inspect()
+
+
+@pytest.mark.slow
+async def test_hands_on_a_real_container_see_what_is_there_finish_what_was_begun_and_take_it_back(
+    target: ContainerOfTarget, engine: Engine, client: DockerClient, name: str, tmp_path: Path
+) -> None:
+    state = await well(target)
+    described = a_target(
+        tmp_path, configs=(), runtime={"kind": "docker", "container": name, "image": REPOSITORY, "releases": ["1", "2"]}
+    )
+
+    def hands(over: Engine) -> TargetHands:
+        return TargetHands(described, make(over, name), tmp_path / "locks", lambda: NOW)
+
+    plan = a_plan(RollbackRelease(release="2"), instance=state.instance, release="1")
+    undo = (await hands(engine).prepare(plan)).undo
+    assert [(r.kind, r.release) for r in undo] == [("release", "1")]
+    with pytest.raises(Died):
+        await hands(Dying(engine.host, "create_container_from_config", "after")).act(plan, undo, 0)
+    assert not await hands(engine).has_effect(plan, undo, 0)
+    await hands(engine).act(plan, undo, 0)
+    assert await hands(engine).has_effect(plan, undo, 0)
+    assert not await hands(engine).is_undone(plan, undo, 0, NOW)
+    with pytest.raises(StaleTarget):
+        await hands(engine).act(plan, undo, 0)
+    with pytest.raises(Died):
+        await hands(Dying(engine.host, "rename", "after")).take_back(plan, undo, 0)
+    assert not await hands(engine).is_undone(plan, undo, 0, NOW)
+    await hands(engine).take_back(plan, undo, 0)
+    assert await hands(engine).is_undone(plan, undo, 0, NOW)
+    assert names(client, name) == [name]

@@ -239,7 +239,7 @@ def _render(name: Name, tree: dict[str, object], newline: str, pad: str, last: b
     bom=st.booleans(),
     pick=st.integers(0, 99),
 )
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, database=None)
 def test_splicing_and_splicing_back_is_the_identity(
     name: Name, tree: dict[str, object], value: Scalar, newline: str, pad: str, last: bool, bom: bool, pick: int
 ) -> None:
@@ -260,7 +260,7 @@ def test_splicing_and_splicing_back_is_the_identity(
 
 
 @given(tree=TREES, pick=st.integers(0, 99), value=st.integers(-(10**9), 10**9))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100, deadline=None, database=None)
 def test_numbers_in_well_formed_files_are_always_editable(tree: dict[str, object], pick: int, value: int) -> None:
     numbers = {**{k: v for k, v in tree.items() if not isinstance(v, dict)}, "wanted": pick}
     for name in ("json", "yaml", "toml"):

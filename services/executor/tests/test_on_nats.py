@@ -19,10 +19,13 @@ from autopatch.chassis.settings import Common
 from autopatch.chassis.tests.nats_server import NatsServer
 from autopatch.contract import events as ev
 from autopatch.contract import requests as rq
+from autopatch.contract.errors import OperatorError
 from autopatch.contract.evidence import TargetState
 from autopatch.contract.lifecycle import Incident, State, chain_faults
 from autopatch.contract.plan import Plan, Precondition
 from autopatch.contract.target import ProcessRuntime
+from services.executor.adapters.delivery.start import look_around
+from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.process import ProcessOfTarget
 from services.executor.service import build
 from services.executor.settings import Settings
@@ -223,3 +226,15 @@ async def test_two_incidents_at_once_one_waits_and_says_so(bench: Bench) -> None
     await bench.says(ev.Recovered(comparisons=()))
     await bench.reaches(State.APPLIED, "two")
     assert b'"pool_size": 30' in bench.file()
+
+
+async def test_a_mistake_in_the_policy_stops_the_start_and_a_missing_one_does_not(tmp_path: Path) -> None:
+    engine = Engine(f"unix://{tmp_path}/none.sock")
+    settings = Settings(policy=str(tmp_path / "policy.yaml"), locks=str(tmp_path / "locks"))
+    await look_around(settings, engine)
+    (tmp_path / "policy.yaml").write_text("rules: 3")
+    with pytest.raises(OperatorError, match=r"policy.yaml:1: rules"):
+        await look_around(settings, engine)
+    (tmp_path / "file").touch()
+    with pytest.raises(OperatorError, match="no place for locks"):
+        await look_around(Settings(locks=str(tmp_path / "file")), engine)

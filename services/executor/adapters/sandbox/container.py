@@ -38,7 +38,7 @@ class _Run:
 class DockerSandbox:
     """At most `slots` runs at a time. Uses gVisor (runsc) where the engine has it, unless another runtime is asked for."""
 
-    def __init__(self, engine: Engine, *, limits: Limits | None = None, slots: int = 2, runtime: str = "") -> None:
+    def __init__(self, engine: Engine, limits: Limits | None = None, *, slots: int = 2, runtime: str = "") -> None:
         self._engine = engine
         self._limits = limits or Limits()
         self._slots = asyncio.Semaphore(slots)

@@ -74,7 +74,7 @@ def container_options(limits: Limits, volume: str, runtime: str, command: tuple[
 
 
 def _ulimits(limits: Limits, inside: bool) -> list[Ulimit]:
-    bounds = {"nofile": 256, "core": 0, "fsize": limits.file, **({"nproc": limits.processes} if inside else {})}
+    bounds = {"nofile": 1024, "core": 0, "fsize": limits.file, **({"nproc": limits.processes} if inside else {})}
     return [Ulimit(name=name, soft=bound, hard=bound) for name, bound in bounds.items()]
 
 

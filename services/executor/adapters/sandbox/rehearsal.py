@@ -12,8 +12,8 @@ from autopatch.contract.plan import Plan
 from autopatch.contract.target import Rehearse, Target
 from services.executor.adapters.delivery.copies import changed, contents, diff
 from services.executor.adapters.sandbox.job import Job, Sandbox
+from services.executor.adapters.sandbox.judging import Label, not_passed, outcome_of
 from services.executor.adapters.sandbox.limits import WORK
-from services.executor.agent import Label, not_passed, outcome_of
 
 SHOWN = 3000
 """Characters of a run's output that its event holds, per stream."""
