@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 import structlog
 
 from autopatch.chassis.telemetry import span
-from autopatch.contract.errors import Unavailable
+from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.evidence import Similar
 from autopatch.contract.requests import Found, RunbookPlan, Search
 from services.knowledge.adapters.sources.documents import Document
@@ -105,7 +105,10 @@ class Library:
         return await self.store.search(name, dense, question.text, Where(any_of), question.limit)
 
     async def keep_filled(self, sleep: Callable[[float], Any]) -> None:
-        """For ever: give new points their vectors, all points if the embedder changed; build indices after much writing."""
+        """Give new points their vectors, all points if the embedder changed; build indices after much writing.
+
+        For ever, unless the model cannot be loaded: then search goes on by words.
+        """
         self._unfilled.set()
         while True:
             await self._unfilled.wait()
@@ -119,6 +122,9 @@ class Library:
                 log.warning("vectors are late", error=str(error))
                 self._unfilled.set()
                 await sleep(3)
+            except OperatorError as error:
+                log.error("search goes on by words only", error=str(error))
+                return
 
     async def fill(self) -> None:
         """Until every point that is searched has a vector of the present embedder."""
@@ -181,8 +187,6 @@ def _fitting(hits: Sequence[Hit]) -> list[Similar]:
     items, size = [], 0
     for hit in hits:
         payload = hit.point.payload
-        if payload.get("kind") not in get_args(Similar.model_fields["kind"].annotation):
-            continue
         item = Similar(
             id=str(payload.get("id", hit.point.id)), kind=payload["kind"], title=str(payload.get("title", "")),
             text=hit.point.text, score=hit.score, source=str(payload.get("source", "")),

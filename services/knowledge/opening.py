@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.contract.errors import Unavailable
 from services.knowledge.adapters.sources.documents import Document
 from services.knowledge.library import Library
 
@@ -24,15 +24,9 @@ class Opening:
 
     async def ensure(self) -> None:
         """Open and ingest, once. Raises Unavailable; whoever asks next tries again."""
-        if self._done:
-            return
         async with self._turn:
-            if self._done:
-                return
-            try:
+            if not self._done:
                 await self._open()
-            except OperatorError as error:
-                raise Unavailable("qdrant", str(error)) from error
 
     async def at_start(self) -> None:
         """Raises OperatorError for what a person must mend. A store that is away is waited for."""

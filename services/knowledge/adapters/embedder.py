@@ -47,6 +47,7 @@ class SentenceEmbedder:
 
     def _load(self) -> Any:
         import torch
+        from safetensors import SafetensorError
         from sentence_transformers import SentenceTransformer
         from transformers.utils.logging import disable_progress_bar
 
@@ -54,7 +55,7 @@ class SentenceEmbedder:
         torch.set_num_threads(self._threads)
         try:
             return SentenceTransformer(str(self._folder), device="cpu", local_files_only=True)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
             raise OperatorError(f"AUTOPATCH_KNOWLEDGE_EMBEDDER: {self._folder} cannot be loaded: {error}") from error
 
 

@@ -1,11 +1,15 @@
 """Ingest, search and vectors that follow later."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from autopatch.contract.errors import OperatorError
 from autopatch.contract.requests import Search
 from services.knowledge.adapters.sources.documents import read, read_folder
+from services.knowledge.adapters.stores.edge import EdgeStore
 from services.knowledge.library import Library
 from services.knowledge.ports import Point, Store, Where
 from services.knowledge.tests.fakes import Hashing
@@ -131,3 +135,34 @@ async def test_a_point_that_was_deleted_while_its_vector_was_made_does_not_come_
     await library.ingest([read("a.md", "pool"), read("b.md", "pool")], "x")
     await library.fill()
     assert await _sources(store) == {"b.md"}
+
+
+async def test_a_model_that_cannot_be_loaded_leaves_search_by_words(store: Store) -> None:
+    class Broken(Hashing):
+        async def embed(self, texts: Sequence[str]) -> list[Sequence[float]]:
+            raise OperatorError("the model is damaged")
+
+    library = _library(store, Broken(ready=False))
+    await library.ingest([read("a.md", "pool")], "x")
+    await library.keep_filled(_no_sleep)
+    assert [item.source for item in (await library.search(Search(text="pool"))).items] == ["a.md"]
+
+
+async def test_vectors_are_made_in_the_background_also_after_qdrant_was_away(edge: EdgeStore, tmp_path: Path) -> None:
+    library = _library(edge, Hashing(ready=False))
+    await library.ingest([read("a.md", "pool")], "x")
+    (tmp_path / "qdrant" / "documents").rename(tmp_path / "away")
+
+    async def put_back(_: float) -> None:
+        (tmp_path / "away").rename(tmp_path / "qdrant" / "documents")
+
+    filling = asyncio.create_task(library.keep_filled(put_back))
+    while not (tmp_path / "qdrant" / "documents").exists() or not await edge.count(
+        "documents", Where({"embedder": ("hashing",)})
+    ):
+        await asyncio.sleep(0.01)
+    filling.cancel()
+
+
+async def _no_sleep(_: float) -> None:
+    raise AssertionError

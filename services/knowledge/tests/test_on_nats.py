@@ -82,7 +82,7 @@ async def test_killed_again_and_again_it_counts_every_recovery_once(bus: Bus, na
     for kills in range(3):
         with subprocess.Popen([sys.executable, "-m", "services.knowledge"], env=environment, stderr=subprocess.DEVNULL) as room:
             try:
-                await until(lambda done=3 * kills + 2: _at_least(log, names, done), 30)  # type: ignore[misc]
+                await until(lambda done=3 * kills + 2: _at_least(log, names, done), 30)
             finally:
                 os.kill(room.pid, signal.SIGKILL)
     with subprocess.Popen([sys.executable, "-m", "services.knowledge"], env=environment, stderr=subprocess.DEVNULL) as room:

@@ -19,6 +19,10 @@ from services.planner.binding import Unfit, bind
 from services.planner.ports import Candidate, Offer, Question
 
 TRIES = 2
+LAST_RESORTS = {
+    "reload": "only if a file was edited and not read since",
+    "restart": "only if the process itself is stuck or leaks",
+}
 PROMPT = Path(__file__).parents[1] / "prompts" / "plan.md"
 
 
@@ -162,17 +166,28 @@ def _check(question: Question) -> str:
 
 
 def _allowed(question: Question) -> str:
+    """One line per possibility; those that change nothing by themselves come last."""
     values = {(config.file, key): value for config in question.state.configs for key, value in config.values.items()}
-    lines = [f"- {kind}" for kind in _kinds(question) if kind in ("reload", "restart")]
+    lines = []
     for name, bounds in _settings(question).items():
         file, _, key = name.partition(":")
-        choices = f", one of {', '.join(bounds.choices)}" if bounds.choices else ""
-        least = f", from {bounds.min:g}" if bounds.min is not None else ""
-        most = f", up to {bounds.max:g}" if bounds.max is not None else ""
-        now = redact(repr(values[file, key]))[:60]
-        lines.append(f"- set_config {name}: {bounds.type}{least}{most}{choices}; it is {now} now")
+        lines.append(f"- set_config {name}: {_room(values[file, key], bounds)}")
     lines += [f"- rollback_release to {release} (now {question.state.release})" for release in _releases(question)]
+    lines += [f"- {kind}: {text}" for kind, text in LAST_RESORTS.items() if kind in _kinds(question)]
     return "\n".join(lines)
+
+
+def _room(now: Scalar, bounds: Bounds) -> str:
+    """What a setting may become. Shown one range, a small model answers with the present value."""
+    if bounds.choices:
+        return f"one of {', '.join(c for c in bounds.choices if c != str(now))}"
+    if isinstance(now, bool):
+        return str(not now).lower()
+    if isinstance(now, int | float) and bounds.type in ("int", "float"):
+        least = "" if bounds.min is None else f", at least {bounds.min:g}"
+        most = "" if bounds.max is None else f", at most {bounds.max:g}"
+        return f"{bounds.type}, now {now}; raise it above {now}{most}; or lower it below {now}{least}"
+    return f"{bounds.type}, now {redact(repr(now))[:60]}"
 
 
 def _seen(question: Question) -> str:

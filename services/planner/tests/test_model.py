@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from autopatch.chassis.llm.factory import build
 from autopatch.chassis.llm.scripted import ScriptedLlm
-from autopatch.chassis.llm.settings import Limits
-from autopatch.contract.actions import Reload, Restart, RollbackRelease
+from autopatch.chassis.llm.settings import Limits, LlmSettings
+from autopatch.contract.actions import Reload, Restart, RollbackRelease, SetConfig
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Evidence
 from services.planner.adapters.model import ModelSource, answer_for
@@ -104,3 +105,17 @@ def test_the_answer_type_knows_only_what_this_target_allows() -> None:
         with pytest.raises(ValidationError):
             git.model_validate({**GOOD, "setting": "", **wrong})
     assert git.model_validate({**GOOD, "setting": "", "action": "restart"})
+
+
+@pytest.mark.model
+@pytest.mark.timeout(600)
+async def test_the_local_model_raises_the_limit_that_is_used_up() -> None:
+    settings = LlmSettings(mode="local", timeout_s=280)
+    llm = build(settings)
+    assert llm
+    try:
+        offer = await ModelSource(llm, settings.limits, 1500).offer(question())
+    finally:
+        await llm.close()
+    [action] = offer.candidates[0].actions
+    assert isinstance(action, SetConfig) and action.key == "database.pool_size" and int(action.value) > 10
