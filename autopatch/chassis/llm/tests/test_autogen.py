@@ -149,9 +149,11 @@ async def test_a_timeout_closes_the_connection_within_a_second(stub: Stub) -> No
 async def test_each_refusal_of_the_endpoint_says_whose_move_it_is(
     stub: Stub, status: int, kind: type[AutoPatchError], why: str
 ) -> None:
+    budget = ledger()
     stub.replies = [(status, b'{"error": {"message": "too many tokens", "type": "x", "code": null}}')] * 2
     with pytest.raises(kind, match=why):
-        await model(stub.url).decide(PROMPT, Answer, incident="i1", budget=ledger())
+        await model(stub.url).decide(PROMPT, Answer, incident="i1", budget=budget)
+    assert len(stub.requests) == budget.use().calls == (1 if kind is Unavailable else 2), "a call that the ledger does not know"
 
 
 @pytest.mark.parametrize("body", [b"<html>login</html>", b"{}", b"[]", b'{"choices": []}', b'{"choices": null}', b"", b"null"])
