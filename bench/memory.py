@@ -34,7 +34,7 @@ def measure(embedder: bool) -> float:
         }
         if not embedder:
             environment["AUTOPATCH_KNOWLEDGE_EMBEDDER"] = "none"
-        process = subprocess.Popen([sys.executable, "-m", "autopatch.cli.main", "up"], env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, "-m", "autopatch", "up"], env=environment, stdout=subprocess.DEVNULL)
         try:
             rooms = _rooms(folder / "state" / "rooms.json", process)
             _load(rooms["knowledge"])

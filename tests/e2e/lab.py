@@ -1,4 +1,4 @@
-"""A whole lab for a test: real NATS, Prometheus, Alertmanager, Jaeger, Docker, Qdrant, and the rooms as `autopatch up` runs them."""
+"""A lab for a test: real NATS, Prometheus, Alertmanager, Jaeger, Docker, Qdrant, and the rooms as `autopatch up` runs them."""
 
 import json
 import os
@@ -31,9 +31,8 @@ class Running:
     def cli(self, *words: str, code: int = 0) -> Any:
         """A command of the command line, as a person would give it; its JSON."""
         environment = {**os.environ, "AUTOPATCH_URL": self.places.gateway, "AUTOPATCH_TOKEN": self.places.token}
-        done = subprocess.run(
-            [sys.executable, "-m", "autopatch.cli.main", *words, "--json"], env=environment, capture_output=True, text=True, timeout=60
-        )
+        command = [sys.executable, "-m", "autopatch", *words, "--json"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         assert done.returncode == code, f"{words}: exit code {done.returncode}: {done.stdout[-500:]} {done.stderr[-500:]}"
         return json.loads(done.stdout)
 

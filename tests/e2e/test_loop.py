@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 def episode(it: Running, fault: str, *, approve: bool = False) -> Episode:
     """One fault from healthy to the end; in approve mode a person's part is played by the command line."""
     it.watcher.wait_healthy()
-    known = {row["id"] for row in it.cli("incidents", "list")["items"]}
+    known = {row["id"] for row in it.cli("incidents", "list")}
     found: list[Episode] = []
     following = threading.Thread(target=lambda: found.append(it.watcher.episode(fault, lambda: it.hosted.tell(f"fault {fault}"))))
     following.start()
     if approve:
         incident_id = _awaiting(it, known, following)
-        assert Path(it.places.config).read_bytes() == (DEMO / "config.json").read_bytes(), "nothing is applied before the approval"
+        assert Path(it.places.config).read_bytes() == (DEMO / "config.json").read_bytes(), "applied before the approval"
         it.cli("approve", incident_id, "--comment", "looks right")
         it.cli("reject", incident_id, "--reason", "too late", code=1)
     following.join()
@@ -49,7 +49,7 @@ def episode(it: Running, fault: str, *, approve: bool = False) -> Episode:
 def _awaiting(it: Running, known: set[str], following: threading.Thread) -> str:
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline and following.is_alive():
-        for row in it.cli("incidents", "list")["items"]:
+        for row in it.cli("incidents", "list"):
             if row["id"] not in known and row["state"] == "awaiting":
                 return str(row["id"])
         time.sleep(1)
@@ -72,7 +72,8 @@ def newest_prometheus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
 
 
-def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_all(tmp_path: Path, newest_prometheus: None) -> None:
+@pytest.mark.usefixtures("newest_prometheus")
+def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_all(tmp_path: Path) -> None:
     with lab(tmp_path, autonomy="approve") as it:
         pool = episode(it, "pool", approve=True)
         healed_pool(pool)

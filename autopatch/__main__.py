@@ -1,0 +1,5 @@
+"""`python -m autopatch`: the command line."""
+
+from autopatch.cli.main import main
+
+raise SystemExit(main())
