@@ -211,11 +211,16 @@ class Runner:
                     task.cancel()
 
     def _wanted(self, incident: Incident, stored: Stored, by_event: bool) -> bool:
-        answered = by_event and any(
-            s.envelope.caused_by == stored.envelope.event_id and s.envelope.by == self.room.name
-            and not isinstance(s.envelope.data, ev.Waiting) for s in incident.log
+        event_id = stored.envelope.event_id
+        answered = by_event and self._answered(incident, event_id)
+        return not answered and (self.room.historian or is_current(incident, event_id))
+
+    def _answered(self, incident: Incident, event_id: str) -> bool:
+        """Is this room's decision about that event on the log?"""
+        return any(
+            s.envelope.caused_by == event_id and s.envelope.by == self.room.name and not isinstance(s.envelope.data, ev.Waiting)
+            for s in incident.log
         )
-        return not answered and (self.room.historian or is_current(incident, stored.envelope.event_id))
 
     async def _decide(self, heard: Heard, handler: Handler, key: str) -> None:
         envelope = heard.stored.envelope
@@ -236,7 +241,16 @@ class Runner:
         HANDLED.labels(self.room.name, "handled").inc()
 
     async def _append(self, incident: Incident, events: Sequence[ev.Event], caused_by: str, key: str) -> None:
-        after = await self._log.append(incident, events, by=self.room.name, caused_by=caused_by, key=key)
+        """A note that came meanwhile moved nothing: what was decided still stands, and nobody is asked for it again."""
+        while True:
+            try:
+                after = await self._log.append(incident, events, by=self.room.name, caused_by=caused_by, key=key)
+                break
+            except Conflict:
+                newer = await self._log.load(incident.id)
+                if newer.moved_by != incident.moved_by or self._answered(newer, caused_by):
+                    raise
+                incident = newer
         if after.terminal and not incident.terminal:
             INCIDENTS.labels(str(after.state)).inc()
 

@@ -217,3 +217,19 @@ async def test_a_historian_hears_every_ending_also_when_the_incident_moved_on(bu
 async def _state(log: EventLog, state: State, incident_id: str = "a-1") -> bool:
     return (await log.load(incident_id)).state is state
 
+
+async def test_a_note_that_comes_while_it_is_decided_does_not_ask_the_handler_again(bus: Bus, nats_server: NatsServer) -> None:
+    asked = 0
+    log = await opened(bus)
+
+    async def slow(heard: Heard) -> Sequence[ev.Event]:
+        nonlocal asked
+        asked += 1
+        note = ev.Waiting(on="model", reason="a note of somebody else", room="planner")
+        await log.append(await log.load("a-1"), [note], by="planner")
+        return [ev.NotReproduced(reason="green")]
+
+    async with running(nats_server.url, validator(slow)):
+        await until(lambda: _state(log, State.CLOSED))
+    assert asked == 1
+    assert [s.envelope.event for s in (await log.load("a-1")).log] == ["opened", "waiting", "not_reproduced"]
