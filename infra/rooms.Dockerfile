@@ -12,4 +12,4 @@ RUN pip install --no-cache-dir --extra-index-url "$TORCH_INDEX" -c constraints.t
 RUN useradd --uid 10001 --create-home autopatch && mkdir /state && chown autopatch /state
 USER autopatch
 ENV AUTOPATCH_STATE=/state
-CMD ["python", "-m", "autopatch.cli.up", "--json"]
+CMD ["python", "-m", "autopatch", "up", "--json"]

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, redirect_stderr
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -156,7 +156,3 @@ def _write(path: Path, value: dict[str, Any]) -> None:
     draft.write_text(json.dumps(value, indent=2) + "\n")
     draft.replace(path)
 
-
-if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        typer.run(up)

@@ -43,7 +43,8 @@ class Hosted:
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
                 start_new_session=True,
             )
-        threading.Thread(target=self._read, args=(self._child,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._child,), daemon=True)
+        self._reader.start()
         deadline = time.monotonic() + deadline_s
         while True:
             said = self._next(deadline - time.monotonic())
@@ -93,6 +94,7 @@ class Hosted:
             self._child.wait(STOP_S)
         except subprocess.TimeoutExpired:
             raise Unavailable("lab", f"process {self._child.pid} does not end; its files are in {self.folder}") from None
+        self._reader.join()
         self._child = None
 
     def _next(self, within_s: float) -> dict[str, Any]:
@@ -109,9 +111,10 @@ class Hosted:
 
     def _read(self, child: "subprocess.Popen[str]") -> None:
         assert child.stdout
-        for line in child.stdout:
-            with suppress(ValueError):
-                self._said.put(json.loads(line))
+        with child.stdout:
+            for line in child.stdout:
+                with suppress(ValueError):
+                    self._said.put(json.loads(line))
         child.wait()
         self._said.put({"failed": f"lab: its process ended with exit code {child.returncode}, see {self._base / 'lab-host.log'}"})
 

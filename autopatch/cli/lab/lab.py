@@ -149,7 +149,7 @@ class Lab:
         self._target()
         config = settings.write(self.folder / "autopatch.yaml", self._common(), self._sections())
         env = settings.environment(AUTOPATCH_CONFIG=str(config), **({"AUTOPATCH_LLM_MODE": self._mode} if self._mode else {}))
-        command = [sys.executable, "-m", "autopatch.cli.up", "--json"]
+        command = [sys.executable, "-m", "autopatch", "up", "--json"]
         rooms = Server(
             "rooms", command, log=self.folder / "rooms.log", ready=answers_http(f"{url}/readyz"), env=env, cwd=ROOT,
             deadline_s=90, stop_within_s=15, ports=self._ports.all(),
