@@ -1,6 +1,7 @@
 """From the claim to the effect, and back: every step is looked for before it is done, under a fence, and can be taken back."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ class Acting:
         self._chassis = chassis
         self._hands = hands
         self._crash = crash
+        self._inside: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def applying(self, heard: Heard) -> Events:
         """Act."""
@@ -57,11 +59,11 @@ class Acting:
                 return []
 
     async def _fenced(self, heard: Heard, state: State, work: Work) -> Events:
-        """Under the fence the incident is read again: it may have moved on while this process waited or was paused."""
+        """One at a time in this process and, by the fence, on this machine. Inside, the incident is read again."""
         self._crash("received")
         target, plan = subject(self._chassis, heard.incident)
         hands = self._hands(target)
-        async with hands.fence():
+        async with self._inside[target.name], hands.fence():
             incident = await self._chassis.log.load(heard.incident.id)
             claim = incident.last(ev.Applying)
             if incident.state is not state or claim is None:
