@@ -72,7 +72,8 @@ def demo(
     if as_json:
         out.data({"ok": healed, "seconds": round(clock.seconds, 1), "episodes": [e.report() for e in episodes]})
     else:
-        clock.say("healed" if healed else "NOT HEALED", bold=True)
+        ends = ", ".join(episode.view.state.value for episode in episodes)
+        clock.say(f"{'healed' if healed else 'NOT HEALED'}: {ends}", bold=True)
     if not healed:
         _logs(out, hosted.folder, None)
     return 0 if healed else 1

@@ -12,7 +12,7 @@ from typing import Any
 from autopatch.chassis.targets import load_targets
 from autopatch.cli.client import Gateway
 from autopatch.cli.lab.lab import Places
-from autopatch.cli.lab.payments import DEMO
+from autopatch.cli.lab.payments import CALM, DEMO
 from autopatch.cli.lab.signals import firing, measure, services_of
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.target import Signal
@@ -89,10 +89,11 @@ class Watcher:
         self._signals: dict[str, Signal] = target.signals
 
     def wait_healthy(self) -> None:
-        """All checks good for `GREEN_S`, no alert firing. Raises Unavailable when that takes too long."""
+        """All checks good for `GREEN_S`, traffic calm, no alert firing. Raises Unavailable when that takes too long."""
 
         def good() -> bool:
-            return not firing(self._places.prometheus) and all(self._good(name) for name in CHECKS.values())
+            calm = abs((self._value("traffic") or 0) - CALM) < 0.3 * CALM
+            return calm and not firing(self._places.prometheus) and all(self._good(name) for name in CHECKS.values())
 
         self._until("healthy", good, "the service does not become healthy")
         traffic = self._value("traffic")
