@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from signal import Signals
 
 from autopatch.contract.target import Bounds, ConfigFile, DockerRuntime, Signal, Target
 
@@ -35,6 +36,8 @@ def _runtime(target: Target) -> Iterator[Fault]:
     releases = target.runtime.releases
     if len(set(releases)) < len(releases):
         yield Fault(("runtime", "releases"), "names a release twice", "list each release once, oldest first")
+    if target.runtime.reload_signal and target.runtime.reload_signal not in Signals.__members__:
+        yield Fault(("runtime", "reload_signal"), f"{target.runtime.reload_signal!r} is no signal", "write it like SIGHUP")
     if target.source_of_truth == "git" and not target.repository:
         yield Fault(("repository",), "is missing though git is the source of truth", "add the path of the repository")
     if isinstance(target.runtime, DockerRuntime) and ":" in target.runtime.image.rpartition("/")[2]:

@@ -98,6 +98,7 @@ MISTAKES = [
     ('["1", "2"]', '["1", "1"]', 7, "runtime.releases", "twice"),
     ("demo/payments", "demo/payments:1", 6, "runtime.image", "tag"),
     ("name: payments", "name: Pay_ments", 1, "name", "small letters"),
+    ("container: payments", "container: payments\n  reload_signal: HUP", 6, "runtime.reload_signal", "SIGHUP"),
 ]
 
 
