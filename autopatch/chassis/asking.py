@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from autopatch.chassis.bus import LARGEST_MESSAGE, TRANSIENT, Bus
 from autopatch.chassis.room import Responder
-from autopatch.chassis.telemetry import carrier, scope, span
+from autopatch.chassis.telemetry import carrier, incident, scope, span
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.errors import AutoPatchError, Unavailable
 from autopatch.contract.model import Word
@@ -20,6 +20,9 @@ from autopatch.contract.requests import Fault, Request
 
 log = structlog.get_logger("asking")
 R = TypeVar("R", bound=Word)
+
+INCIDENT = "Autopatch-Incident"
+"""Header of a request: for which incident it is asked, so that the answer's spans say so."""
 
 
 class BusAsker:
@@ -31,9 +34,10 @@ class BusAsker:
     async def ask(self, request: Request, reply: type[R]) -> R:
         """Raises Unavailable: nobody answers, the answer is unreadable, or the room says what it misses."""
         room = request.subject.split(".")[0]
+        headers = {**carrier(), **({INCIDENT: incident()} if incident() else {})}
         try:
             message = await self._bus.client.request(
-                request.subject, request.model_dump_json().encode(), timeout=request.timeout_s, headers=carrier()
+                request.subject, request.model_dump_json().encode(), timeout=request.timeout_s, headers=headers
             )
         except NoRespondersError as error:
             raise Unavailable(room, f"nobody answers {request.subject}") from error
@@ -67,7 +71,7 @@ async def _answered(room: str, tracer: Tracer, kind: type[Any], responder: Respo
     headers = {k.lower(): v for k, v in (message.headers or {}).items()}
     try:
         request = kind.model_validate_json(message.data)
-        with scope(tracer, getattr(request, "incident_id", ""), headers), span(f"{room} answers {kind.subject}"):
+        with scope(tracer, headers.get(INCIDENT.lower(), ""), headers), span(f"{room} answers {kind.subject}"):
             reply = await responder(request)
         data = json.dumps({"answer": reply.model_dump(mode="json")}).encode()
         if len(data) > LARGEST_MESSAGE - 1024:

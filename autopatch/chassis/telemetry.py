@@ -78,6 +78,11 @@ def annotate(opened: Span, /, **attributes: Attribute | None) -> None:
             opened.set_attribute(key.replace("_", "."), value)
 
 
+def incident() -> str:
+    """The incident that the current spans belong to; '' when none."""
+    return _incident.get()
+
+
 def carrier() -> dict[str, str]:
     """Headers that continue the current trace elsewhere."""
     headers: dict[str, str] = {}
