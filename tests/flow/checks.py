@@ -19,7 +19,7 @@ async def check(it: "Flow") -> None:
         assert chain_faults(incident) == []
         assert fold(incident.id, incident.log) == incident
     for room in it.rooms.values():
-        assert room.desk.bus.violations == 0, f"{room.name} was refused by the server"
+        assert it.forgetful or room.desk.bus.violations == 0, f"{room.name} was refused by the server"
         assert room.name not in it.stacks or not room.task.done(), f"{room.name} ended"
     assert await buried(it) == 0, it.complaints.seen
     for name, service in it.world.services.items():

@@ -179,7 +179,7 @@ async def test_a_model_that_cannot_be_reached_is_waited_for_and_nothing_is_guess
     llm = {"mode": "remote", "base_url": f"http://127.0.0.1:{port}/v1", "model": "m"}
     async with flow(tmp_path, given={"planner": {"llm": llm}}, world={"runbook": "# Nothing of use\n"}) as it:
         await it.alert("payments")
-        incident = await it.waits_on("model", State.DIAGNOSED)
+        incident = await it.waits_on("model endpoint", State.DIAGNOSED)
         assert notes(incident)[-1].room == "planner"
         await it.untouched()
         serving = asyncio.create_task(endpoint(port).serve())
@@ -204,7 +204,7 @@ async def test_nats_dies_in_any_state_and_nothing_is_lost_or_done_twice(tmp_path
     given = {**stage.given, "given": {"planner": {"max_attempts": 1}}}
     async with flow(tmp_path, **given) as it:
         await stage.reach(it)
-        did = it.hands.lines()
+        did, it.forgetful = it.hands.lines(), True
         it.nats.kill()
         stage.gate.open()
         await asyncio.sleep(1)
@@ -222,6 +222,7 @@ async def test_nats_is_away_for_longer_than_anybody_waits_for_it(tmp_path: Path)
     stage = Stage(State.PLANNED)
     async with flow(tmp_path, **stage.given, given_all={"publish_budget_s": 0.5}) as it:
         incident = await stage.reach(it)
+        it.forgetful = True
         it.nats.kill()
         await stage.leave(it)
         answer = await it.say(incident, "cancel")

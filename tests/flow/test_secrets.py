@@ -60,7 +60,8 @@ async def test_the_password_is_in_no_event_document_span_or_log_line(
 ) -> None:
     adapters = {"executor": {"hands": None}}
     with process(tmp_path, "payments"):
-        async with flow(tmp_path, rung="approve", adapters=adapters, log_level="DEBUG") as it:
+        world = {"rehearse": "null"}
+        async with flow(tmp_path, rung="approve", adapters=adapters, world=world, log_level="DEBUG") as it:
             service = it.world.services["payments"]
             alert = it.silent_alert("payments")
             alert["annotations"] = {"summary": "slow", "description": f'seen: "password": "{PASSWORD}", {LEAK}'}

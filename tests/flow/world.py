@@ -39,7 +39,7 @@ TARGET = """
 name: {name}
 match: {{service: {name}}}
 runtime:
-  {{kind: process, command: [sh, -c, "{command}"], pidfile: {folder}/{name}.pid, log: {folder}/{name}.log, reload_signal: HUP}}
+  {{kind: process, command: [sh, -c, "{command}"], pidfile: {folder}/{name}.pid, log: {folder}/{name}.log, reload_signal: SIGHUP}}
 configs:
   - name: config
     path: {folder}/{name}/config.json
@@ -52,12 +52,13 @@ signals:
   traffic: {{query: traffic_{underscored}, role: traffic}}
 prometheus: {{url: "{prometheus}"}}
 autonomy: {{default: {rung}}}
-rehearse: {{command: ["true"], image: none}}
+rehearse: {rehearse}
 soak: {{settle_s: {settle}, soak_s: {soak}, step_s: 0.1}}
 approval_ttl_s: {ttl}
 on_inconclusive: {inconclusive}
 """
 
+REHEARSE = '{command: ["true"], image: none}'
 RELOADS = "trap : HUP; while :; do sleep 0.1; done"
 """A process that lives through a reload."""
 
@@ -119,7 +120,7 @@ class World:
 
     def __init__(
         self, folder: Path, names: list[str], rung: str = "auto", ttl: float = 900, *, settle: float = 0.3, soak: float = 1.5,
-        inconclusive: str = "keep", runbook: str = RUNBOOK,
+        inconclusive: str = "keep", runbook: str = RUNBOOK, rehearse: str = REHEARSE,
     ) -> None:
         self.folder = folder
         self.services = {name: Service(name, folder / name / "config.json") for name in names}
@@ -137,7 +138,7 @@ class World:
             service.config.write_text(CONFIG)
             (folder / "targets" / f"{name}.yaml").write_text(TARGET.format(
                 name=name, underscored=name.replace("-", "_"), folder=folder, prometheus=self.url, rung=rung, ttl=ttl,
-                settle=settle, soak=soak, inconclusive=inconclusive, command=RELOADS,
+                settle=settle, soak=soak, inconclusive=inconclusive, command=RELOADS, rehearse=rehearse,
             ))
 
     async def run(self) -> None:
