@@ -9,9 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from autopatch.chassis.llm.pull import QWEN
+from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.cli.main import app
 
 pytestmark = pytest.mark.timeout(120)
+
+MODEL = LlmSettings().model_dir / QWEN.file
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +54,9 @@ def test_serving_a_missing_model_names_the_remedy() -> None:
 
 
 @pytest.mark.model
-def test_serve_ends_cleanly_when_interrupted(model_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOPATCH_LLM_MODEL_DIR", str(model_file.parent))
+@pytest.mark.skipif(not MODEL.is_file(), reason=f"{MODEL} is missing: run `autopatch model pull`")
+def test_serve_ends_cleanly_when_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOPATCH_LLM_MODEL_DIR", str(MODEL.parent))
     code = "from autopatch.cli.main import app; app(['model', 'serve'])"
     serving = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:

@@ -23,7 +23,7 @@ from autopatch.chassis.llm.settings import Limits, LlmSettings
 from autopatch.chassis.llm.tokens import estimate
 from autopatch.contract.errors import Unavailable
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(700)]
 
 
 async def test_a_file_that_is_no_model_is_said_so_and_nothing_is_left_running(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ e3 no release in 6 hours
 
 @pytest.mark.model
 async def test_the_real_model_answers_in_types_and_drops_what_is_cancelled(model_file: Path, tmp_path: Path) -> None:
-    settings = LlmSettings(mode="local", model_dir=model_file.parent, run_dir=tmp_path / "run")
+    settings = LlmSettings(mode="local", model_dir=model_file.parent, run_dir=tmp_path / "run", timeout_s=300)
     server = LocalServer.of(settings)
     llm = Decider(AutogenBackend(server, settings), settings, mode="local", model=model_file.stem)
     (tmp_path / "rank.md").write_text(RANK)
