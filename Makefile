@@ -32,7 +32,8 @@ stop:
 
 lint: setup
 	$(BIN)/ruff check .
-	$(BIN)/mypy --strict autopatch services infra tests
+	$(BIN)/mypy --strict autopatch services infra tests bench
+	$(BIN)/mypy --strict infra/demo/tests/*.py
 	$(BIN)/lint-imports
 
 test: lint

@@ -2,4 +2,4 @@
 
 from autopatch.cli.main import main
 
-raise SystemExit(main())
+main()

@@ -1,7 +1,7 @@
-"""From webhook to `applying`, beside the raw cost of its appends in the same run: `python -m bench.latency [--incidents 50] [--json]`.
+"""From webhook to `applying`, beside the raw cost of its appends in the same run: `python -m bench.latency [--json]`.
 
-All seven rooms in one process with a real nats-server (fsync on every write), real HTTP, real embedded Qdrant (lexical); Prometheus, target and
-rehearsal are scripted, and the rehearsal takes no time. The end of a run is the time at which the server stored `applying`.
+All seven rooms in one process with a real nats-server (fsync on every write), real HTTP, real embedded Qdrant (lexical);
+Prometheus, target and rehearsal are scripted, and the rehearsal takes no time. A run ends when the server stored `applying`.
 """
 
 import argparse

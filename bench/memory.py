@@ -1,6 +1,7 @@
 """Idle memory of all rooms in one process, with the embedder loaded and without: `python -m bench.memory [--json]`.
 
-Starts `autopatch up` with a nats-server of its own, waits until every room is ready and has been idle for a while, and reads VmRSS of that process alone.
+Starts `autopatch up` with a nats-server of its own, waits until every room has been idle for a while, and reads VmRSS of that
+process alone.
 """
 
 import argparse

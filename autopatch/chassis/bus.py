@@ -77,7 +77,9 @@ class Bus:
         await self.client.close()
 
 
-async def connect(url: str, room: str, *, nkey_folder: str = "", budget_s: float = 20, fatal: Callable[[], None] | None = None) -> Bus:
+async def connect(
+    url: str, room: str, *, nkey_folder: str = "", budget_s: float = 20, fatal: Callable[[], None] | None = None
+) -> Bus:
     """Raises Unavailable when nobody answers within the budget, OperatorError for an old server or a missing seed file.
 
     `fatal` is called when the connection is closed for good; the process should exit and be started again.
@@ -110,7 +112,8 @@ async def connect(url: str, room: str, *, nkey_folder: str = "", budget_s: float
                 max_reconnect_attempts=-1, reconnect_time_wait=1, connect_timeout=3, allow_reconnect=True, nkeys_seed=seed_file,
             )
     except TRANSIENT as error:
-        raise Unavailable("nats", f"{url}: {str(error) or type(error).__name__}", tip="start nats-server or set nats_url") from error
+        reason = f"{url}: {str(error) or type(error).__name__}"
+        raise Unavailable("nats", reason, tip="start nats-server or set nats_url") from error
     _check_version(client, url)
     bus = Bus(client, room, budget_s)
     return bus

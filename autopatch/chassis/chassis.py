@@ -26,7 +26,7 @@ class Log(Protocol):
     ) -> Incident:
         """Append after what was loaded. Raises Conflict when another writer was first, ContractError when not legal, Unavailable.
 
-        The event ids follow from (incident, caused_by, by, key, expected sequence), so a repeat after a lost answer finds its own event.
+        The event ids follow from (incident, caused_by, by, key, expected sequence), so a repeat after a lost answer finds it.
         """
         ...
 

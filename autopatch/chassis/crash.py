@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 Crash = Callable[[str], Awaitable[None]]
 
 POINTS = (
-    "received", "loaded", "asking", "decided", "before_append", "after_append", "before_ack", "after_ack", "before_put", "after_put",
+    "received", "loaded", "asking", "decided", "before_append", "after_append", "before_ack", "after_ack", "before_put",
+    "after_put",
 )
 """A message came; its incident was read; the handler is about to be asked; it decided; around the append; around the
 acknowledgement; around a write to a target's record."""

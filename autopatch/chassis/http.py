@@ -60,10 +60,12 @@ class HttpServer:
 
     def __init__(self, app: FastAPI, host: str, port: int) -> None:
         self._config = uvicorn.Config(
-            app, log_config=None, access_log=False, timeout_graceful_shutdown=3, timeout_keep_alive=15, server_header=False, lifespan="off",
+            app, log_config=None, access_log=False, timeout_graceful_shutdown=3, timeout_keep_alive=15, server_header=False,
+            lifespan="off",
         )
         try:
-            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512)
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._socket = socket.create_server((host, port), family=family, backlog=512)
         except OSError as error:
             raise OperatorError(f"{host}:{port}: {error.strerror}", tip="choose another port in the room's settings") from error
         self.host = host

@@ -47,8 +47,8 @@ class EventLog:
     ) -> Incident:
         """Append after what was loaded, one by one, each linked to the one before.
 
-        Raises Conflict when another writer was first, ContractError when not legal (nothing is written then), Unavailable when NATS
-        is away. A repeat after a lost answer finds its own event and counts as written.
+        Raises Conflict when another writer was first, ContractError when not legal (nothing is written then), Unavailable when
+        NATS is away. A repeat after a lost answer finds its own event and counts as written.
         """
         probe = incident
         for event in events:

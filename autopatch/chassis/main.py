@@ -78,8 +78,9 @@ def desk(
 ) -> Desk:
     """Everything that hangs on one connection."""
     return Desk(
-        name=name, bus=bus, log=EventLog(bus, clock, crash), asker=asking.BusAsker(bus), timers=stores.BusTimers(bus, name), targets=targets,
-        records=stores.BusRecords(bus, crash), control=stores.BusControl(bus), unmatched=stores.BusUnmatched(bus), live=stores.BusLive(bus),
+        name=name, bus=bus, log=EventLog(bus, clock, crash), asker=asking.BusAsker(bus), timers=stores.BusTimers(bus, name),
+        targets=targets, records=stores.BusRecords(bus, crash), control=stores.BusControl(bus),
+        unmatched=stores.BusUnmatched(bus), live=stores.BusLive(bus),
         blobs=stores.Blobs(bus), leases=stores.Bucket(bus, cat.LEASES_BUCKET), clock=clock, tracer=tracer, common=common,
     )
 
@@ -131,7 +132,9 @@ async def prepare(common: Common) -> None:
         await bus.close()
 
 
-async def run_rooms(blueprints: Sequence[Blueprint], common: Common, started: Callable[[list[Running]], None] | None = None) -> None:
+async def run_rooms(
+    blueprints: Sequence[Blueprint], common: Common, started: Callable[[list[Running]], None] | None = None
+) -> None:
     """Run rooms until SIGINT, SIGTERM or until one of them fails."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -43,7 +43,8 @@ def allowed(room: str) -> tuple[list[str], list[str]]:
     if room == "monitor":
         publish += [cat.UNMATCHED_SUBJECT]
     if room == "gateway":
-        publish += ["live.cancelled.*", *_reads(cat.UNMATCHED), *_reads(cat.DEAD_LETTERS), *_hears(cat.ADVISORIES, "gateway_advisories")]
+        publish += ["live.cancelled.*", *_reads(cat.UNMATCHED), *_reads(cat.DEAD_LETTERS)]
+        publish += _hears(cat.ADVISORIES, "gateway_advisories")
     subscribe = [f"_IN_{room}.>", "live.cancelled.*", *(request.subject for request in cat.SERVES.get(room, ()))]
     return sorted(set(publish)), sorted(set(subscribe))
 
@@ -82,7 +83,8 @@ def _reads(stream: str) -> list[str]:
 
 def _hears(stream: str, durable: str) -> list[str]:
     return [
-        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}", f"$JS.API.CONSUMER.INFO.{stream}.{durable}", f"$JS.ACK.{stream}.{durable}.>",
+        f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}", f"$JS.API.CONSUMER.INFO.{stream}.{durable}",
+        f"$JS.ACK.{stream}.{durable}.>",
     ]
 
 

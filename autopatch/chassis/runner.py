@@ -124,7 +124,7 @@ class Runner:
                 raise
         except (Reject, ContractError) as error:
             await self._bury(message, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the bus boundary: logged with its traceback, tried again, then a dead letter
             await self._failed(message, error)
         finally:
             beat.cancel()
@@ -171,7 +171,8 @@ class Runner:
         incident = await self._log.load(body["incident_id"])
         stored = next((s for s in incident.log if s.envelope.event_id == incident.moved_by), None)
         if stored is not None and not incident.terminal:
-            await self._work(incident, stored, handler, f"timer-{body['purpose']}-{message.metadata.sequence.stream}", by_event=False)
+            key = f"timer-{body['purpose']}-{message.metadata.sequence.stream}"
+            await self._work(incident, stored, handler, key, by_event=False)
 
     async def _on_advisory(self, message: Msg) -> None:
         await self._dead.from_advisory(message.data)
@@ -268,7 +269,8 @@ class Runner:
                 incident = await self._log.append(incident, [escalated], by=self.room.name, caused_by=stored.envelope.event_id)
             elif began is None or last is None or last.on != on:
                 note = ev.Waiting(on=on, reason=error.reason, room=self.room.name)
-                incident = await self._log.append(incident, [note], by=self.room.name, caused_by=stored.envelope.event_id, key=key)
+                cause = stored.envelope.event_id
+                incident = await self._log.append(incident, [note], by=self.room.name, caused_by=cause, key=key)
         await self._clock.sleep(after_s)
         return await self._log.load(incident.id)
 

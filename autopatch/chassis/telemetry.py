@@ -21,7 +21,7 @@ _incident: ContextVar[str] = ContextVar("incident", default="")
 
 
 def provider(room: str, endpoint: str) -> TracerProvider:
-    """A provider whose spans carry service.name autopatch-<room>; without an endpoint nothing is exported and nothing is tried."""
+    """A provider whose spans carry service.name autopatch-<room>; without an endpoint nothing leaves and nothing is tried."""
     made = TracerProvider(resource=Resource.create({"service.name": f"autopatch-{room}"}))
     if endpoint:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -50,7 +50,7 @@ def span(
     name: str, /, *, kind: SpanKind = SpanKind.INTERNAL, start: datetime | None = None, end: datetime | None = None,
     **attributes: Attribute | None,
 ) -> Iterator[Span]:
-    """A span of the current room with incident.id on it. Underscores in names of `attributes` become dots: plan_hash -> plan.hash.
+    """A span of the current room with incident.id on it. Underscores in names of `attributes` become dots: plan.hash.
 
     `start` and `end` are for waits that are over already (a person's decision). An exception marks the span failed.
     """

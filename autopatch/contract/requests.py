@@ -1,4 +1,4 @@
-"""Questions that rooms ask each other by request and reply. A request owns its subject; every reply is one of these words or a Fault."""
+"""Questions that rooms ask each other. A request owns its subject; every reply is one of these words or a Fault."""
 
 from typing import ClassVar, Literal
 

@@ -1,6 +1,7 @@
 """One room in a process of its own that kills itself at a named point: `python -m tests.flow.victim FOLDER ROOM`.
 
-What to do is in FOLDER/victim.json: the room's settings, the common ones, and where to die. Each death is a line in FOLDER/deaths.
+What to do is in FOLDER/victim.json: the room's settings, the common ones, and where to die. Each death is a line in
+FOLDER/deaths.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from tests.flow.harness import blueprint
 
 
 class Death:
-    """Kills this process with SIGKILL when it passes the point for the first time. `armed` is a file, so that a restart does not die again."""
+    """Kills this process with SIGKILL when it passes the point for the first time. `armed` is a file: a restart lives."""
 
     def __init__(self, folder: Path, point: str) -> None:
         self._armed = folder / "armed"

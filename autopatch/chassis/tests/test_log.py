@@ -51,7 +51,8 @@ async def test_sixteen_writers_race_and_exactly_one_wins(bus: Bus) -> None:
     incident = await EventLog(bus, SystemClock()).append(Incident("a-1"), [OPENED], by="monitor")
     logs = [EventLog(bus, SystemClock()) for _ in range(16)]
     results = await asyncio.gather(
-        *(log.append(incident, [ev.Cancelled(person=str(i))], by=f"person:{i}") for i, log in enumerate(logs)), return_exceptions=True
+        *(log.append(incident, [ev.Cancelled(person=str(i))], by=f"person:{i}") for i, log in enumerate(logs)),
+        return_exceptions=True,
     )
     assert sum(not isinstance(r, Exception) for r in results) == 1
     assert all(isinstance(r, Conflict | Incident) for r in results)

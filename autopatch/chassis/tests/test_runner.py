@@ -27,7 +27,8 @@ async def running(url: str, room: Room, *, crash: Crash = no_crash, **options: f
     bus = await connect(url, room.name, budget_s=10)
     log = EventLog(bus, SystemClock(), crash)
     runner = Runner(
-        room, bus, log, SystemClock(), TracerProvider().get_tracer("t"), **{"ack_wait_s": 2, "retry_s": 0.1, **options}, crash=crash,  # type: ignore[arg-type]
+        room, bus, log, SystemClock(), TracerProvider().get_tracer("t"), crash=crash,
+        **{"ack_wait_s": 2, "retry_s": 0.1, **options},
     )
     task = asyncio.create_task(runner.run())
     try:
@@ -115,7 +116,9 @@ async def test_waiting_too_long_escalates(bus: Bus, nats_server: NatsServer) -> 
     assert escalated and "held by b-2" in escalated.reason
 
 
-async def test_a_handler_that_always_fails_becomes_a_dead_letter_and_others_are_not_delayed(bus: Bus, nats_server: NatsServer) -> None:
+async def test_a_handler_that_always_fails_becomes_a_dead_letter_and_delays_no_other(
+    bus: Bus, nats_server: NatsServer
+) -> None:
     async def handler(heard: Heard) -> Sequence[ev.Event]:
         if heard.incident.id == "poison":
             raise ValueError("boom")

@@ -1,4 +1,4 @@
-"""Writes golden samples of events that have none yet. Samples are added to, never edited: `python -m autopatch.contract.tests.make_samples`."""
+"""`python -m autopatch.contract.tests.make_samples` writes golden samples of events that have none; none is ever edited."""
 
 import json
 from datetime import UTC, datetime
@@ -14,7 +14,8 @@ from autopatch.contract.events import EVENTS
 FOLDER = Path(__file__).parent / "samples"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VALUES: dict[str, Any] = {
-    "event_id": "0", "hash": "", "confidence": 0.9, "red_share": 0.5, "min": 1.0, "command": ("true",), "replicas": 2, "needed": 1,
+    "event_id": "0", "hash": "", "confidence": 0.9, "red_share": 0.5, "min": 1.0, "command": ("true",), "replicas": 2,
+    "needed": 1,
     "soak_s": 30.0, "trust": 0.7,
 }
 
@@ -47,8 +48,10 @@ def main() -> None:
         if path.exists():
             continue
         body = example(event)
-        envelope = Envelope(event_id="00000000-0000-0000-0000-000000000001", incident_id="payments-1", event=name,
-                            version=event.version, at=AT, by="monitor", caused_by="", attempt=1, previous_hash="", data=body).sealed()
+        envelope = Envelope(
+            event_id="00000000-0000-0000-0000-000000000001", incident_id="payments-1", event=name, version=event.version, at=AT,
+            by="monitor", caused_by="", attempt=1, previous_hash="", data=body,
+        ).sealed()
         path.write_text(json.dumps(json.loads(envelope.encode()), indent=1, sort_keys=True) + "\n")
 
 
