@@ -22,6 +22,7 @@ from autopatch.chassis.room import Room
 from autopatch.chassis.runner import Runner
 from autopatch.chassis.settings import Common, RoomSettings, load
 from autopatch.chassis.targets import FileTargets, load_targets
+from autopatch.chassis.tasks import surely
 from autopatch.contract import catalogue as cat
 from autopatch.contract.errors import AutoPatchError
 
@@ -168,7 +169,7 @@ async def _together(runner: Runner, server: HttpServer, bus: Bus, room: Room) ->
     async with asyncio.TaskGroup() as group:
         group.create_task(runner.run())
         group.create_task(server.serve())
-        group.create_task(_lag(bus, room))
+        group.create_task(surely(_lag(bus, room)))
 
 
 async def _lag(bus: Bus, room: Room) -> None:

@@ -21,6 +21,7 @@ from autopatch.chassis.dead_letters import DeadLetters
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.metrics import HANDLED, INCIDENTS, SECONDS
 from autopatch.chassis.room import Handler, Heard, Reject, RetryLater, Room
+from autopatch.chassis.tasks import surely
 from autopatch.chassis.telemetry import scope, span
 from autopatch.contract import catalogue as cat
 from autopatch.contract import events as ev
@@ -75,9 +76,9 @@ class Runner:
         try:
             async with asyncio.TaskGroup() as group:
                 for loop in loops:
-                    group.create_task(loop)
+                    group.create_task(surely(loop))
                 for background in self.room.background:
-                    group.create_task(background())
+                    group.create_task(surely(background()))
                 group.create_task(_for_ever())
         finally:
             self._stopping = True
@@ -187,6 +188,8 @@ class Runner:
             watch = asyncio.create_task(self._watch(this, incident.id, stored))
         try:
             while self._wanted(incident, stored, by_event):
+                if this.cancelling():
+                    raise asyncio.CancelledError
                 heard = Heard(incident, stored)
                 try:
                     await self._decide(heard, handler, key)

@@ -236,3 +236,22 @@ async def test_a_note_that_comes_while_it_is_decided_does_not_ask_the_handler_ag
         await until(lambda: _state(log, State.CLOSED))
     assert asked == 1
     assert [s.envelope.event for s in (await log.load("a-1")).log] == ["opened", "waiting", "not_reproduced"]
+
+
+async def test_a_loop_that_swallows_its_cancellation_is_ended_all_the_same(nats_server: NatsServer) -> None:
+    swallowed, started = 0, asyncio.Event()
+
+    async def deaf() -> None:
+        nonlocal swallowed
+        while True:
+            started.set()
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                swallowed += 1
+                if swallowed > 1:
+                    raise
+
+    async with running(nats_server.url, Room("validator", background=(deaf,))):
+        await asyncio.wait_for(started.wait(), 10)
+    assert swallowed == 2
