@@ -19,7 +19,7 @@ class Ranking(BaseModel):
 
     order: list[str] = Field(min_length=1, max_length=5)
     cites: list[str] = Field(max_length=5)
-    explanation: str = Field(max_length=LONGEST)
+    explanation: str
 
 
 def answer_for(found: Draft) -> type[Ranking]:
