@@ -111,7 +111,7 @@ def test_the_answer_type_knows_only_what_this_target_allows() -> None:
 @pytest.mark.model
 @pytest.mark.timeout(600)
 async def test_the_local_model_raises_the_limit_that_is_used_up(tmp_path: Path) -> None:
-    settings = LlmSettings(mode="local", timeout_s=280, threads=1, run_dir=tmp_path)  # two threads on busy cores wait for each other
+    settings = LlmSettings(mode="local", timeout_s=280, threads=1, run_dir=tmp_path)  # two would wait for each other
     llm = build(settings)
     assert llm
     try:
