@@ -72,7 +72,16 @@ class Acting:
             self._crash("before_return")
             return [decided]
 
+    async def _remember(self, incident: Incident) -> None:
+        """On the target's record, for limits and cool-downs, once for each claim. Raises Conflict, Unavailable."""
+        record, revision = await self._chassis.records.get(incident.target)
+        claim = incident.last_stored(ev.Applying)
+        if claim and claim.envelope.at not in record.actions:
+            actions = agent.remembered(record.actions, claim.envelope.at)
+            await self._chassis.records.put(incident.target, record.model_copy(update={"actions": actions}), revision)
+
     async def _apply(self, incident: Incident, hands: Hands, plan: Plan, undo: Sequence[UndoRecord]) -> ev.Event:
+        await self._remember(incident)
         results: list[StepResult] = []
         for index, step in enumerate(plan.steps):
             with span("action", action=describe(step.action), step=index, plan_hash=plan.hash) as current:

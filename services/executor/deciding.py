@@ -1,7 +1,7 @@
 """From a plan to the claim: rehearse, ask the policy, ask people, and pass the gate. Nothing here changes a target."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from autopatch.chassis.chassis import Chassis, TargetRecord
 from autopatch.chassis.room import Heard, Reject, RetryLater
@@ -112,19 +112,25 @@ class Deciding:
     async def _verdict(self, heard: Heard, target: Target, plan: Plan) -> Verdict:
         record, _ = await self._chassis.records.get(target.name)
         rehearsed = heard.incident.last(ev.Rehearsed)
-        facts = Facts(_others(record, heard), bool(rehearsed and rehearsed.rehearsal.passed))
+        facts = Facts(record.actions, bool(rehearsed and rehearsed.rehearsal.passed))
         with span("policy verdict", plan_hash=plan.hash, rehearsed=facts.rehearsed) as current:
             verdict = decide(self._policy(), target, plan, facts, self._chassis.clock.now())
             annotate(current, rung=verdict.rung, rule=verdict.rule, reasons=list(verdict.reasons), people=verdict.people)
         return verdict
 
     async def _gate(self, heard: Heard, target: Target, plan: Plan, verdict: Verdict, people: tuple[str, ...]) -> Events:
-        """Everything that must hold at the last moment; then the target is held and the claim returned."""
+        """Everything that must hold at the last moment. The target is held first, so that nobody changes what is looked at then.
+
+        A check that is green closes the incident; the validator, which measured it, says so itself.
+        """
         incident = heard.incident
         await self._nothing_forbids(incident, target, verdict)
+        await self._hold(incident, target)
         red = await self._chassis.asker.ask(rq.Recheck(incident_id=incident.id), rq.Rechecked)
         if red.status == "green":
-            return [ev.NotReproduced(reason=f"measured again before acting: {red.reason or 'the check is green'}")]
+            if (await self._chassis.log.load(incident.id)).moved_by == incident.moved_by:
+                raise Unavailable("validator", "it measured green and did not close the incident")
+            return []
         if red.status == "unknown":
             raise Unavailable("prometheus", red.reason or "the check cannot be measured")
         try:
@@ -133,7 +139,7 @@ class Deciding:
             return [ev.Stale(reason=str(error))]
         except (Refused, OperatorError) as error:
             return [ev.Refused(plan_hash=plan.hash, rule=verdict.rule, reason=str(error))]
-        await self._hold(heard, target)
+        await self._hold(incident, target)
         self._crash("claimed")
         rehearsed = incident.last(ev.Rehearsed)
         self._crash("before_return")
@@ -157,17 +163,14 @@ class Deciding:
         if silence.status != "active":
             raise RetryLater(PATIENCE_S, on="silence", reason=f"silence is {silence.status}: {silence.reason}")
 
-    async def _hold(self, heard: Heard, target: Target) -> None:
+    async def _hold(self, incident: Incident, target: Target) -> None:
         """By compare-and-set, also when the target is ours already: whoever displaces us meanwhile then fails, or we do.
 
         Raises RetryLater while another incident acts on the target, Conflict when somebody wrote at the same time.
         """
-        incident = heard.incident
         record, revision = await self._chassis.records.get(target.name)
         await self._is_free(record, incident, target)
-        actions = agent.remembered(_others(record, heard), self._chassis.clock.now())
-        held = record.model_copy(update={"holder": incident.id, "actions": actions})
-        await self._chassis.records.put(target.name, held, revision)
+        await self._chassis.records.put(target.name, record.model_copy(update={"holder": incident.id}), revision)
 
     async def _is_free(self, record: TargetRecord, incident: Incident, target: Target) -> None:
         """Raises RetryLater while an operator or another incident has the target."""
@@ -183,9 +186,3 @@ def subject(chassis: Chassis, incident: Incident) -> tuple[Target, Plan]:
     if target is None or planned is None or planned.plan.hash != planned.plan_hash:
         raise Reject(f"there is no target file for {incident.target!r}, no plan, or not the plan that its hash names")
     return target, planned.plan
-
-
-def _others(record: TargetRecord, heard: Heard) -> tuple[datetime, ...]:
-    """Earlier actions on the target, without the one that this very handling recorded before a crash."""
-    ours = record.holder == heard.incident.id
-    return tuple(at for at in record.actions if not (ours and at >= heard.stored.envelope.at))

@@ -141,15 +141,19 @@ class FakeRecords:
 
 
 class FakeAsker:
-    """Answers as scripted."""
+    """Answers as scripted. Who measures green closes the incident, as the validator does."""
 
-    def __init__(self, need: Callable[[str], None]) -> None:
+    def __init__(self, need: Callable[[str], None], log: FakeLog) -> None:
+        self._log = log
         self.answers: dict[type, Any] = {rq.Recheck: rq.Rechecked(status="red"), rq.Silenced: rq.SilenceState(status="active")}
         self._need = need
 
     async def ask(self, request: rq.Request, reply: type) -> Any:
         self._need({rq.Recheck: "validator", rq.Silenced: "monitor"}[type(request)])
-        return self.answers[type(request)]
+        answer = self.answers[type(request)]
+        if isinstance(request, rq.Recheck) and isinstance(answer, rq.Rechecked) and answer.status == "green":
+            await self._log.append(await self._log.load(request.incident_id), [ev.NotReproduced(reason=answer.reason)])
+        return answer
 
 
 class FakeTimers:
@@ -199,7 +203,7 @@ class FakeChassis:
         self.clock = FakeClock()
         self.log = FakeLog(self.clock, self._need)
         self.records = FakeRecords(self._need)
-        self.asker = FakeAsker(self._need)
+        self.asker = FakeAsker(self._need, self.log)
         self.timers = FakeTimers()
         self.control = FakeControl(self._need)
         self.targets = FakeTargets(targets)

@@ -350,8 +350,9 @@ async def test_a_cool_down_waits_and_the_hourly_rate_refuses(tmp_path: Path) -> 
     with pytest.raises(RetryLater, match="cool-down until 12:00:10"):
         await world.deliver()
     world.chassis.clock.at += timedelta(seconds=11)
-    await world.deliver()
+    await world.run()
     assert len(world.chassis.records.kept["payments"][0].actions) == 2
+    world.says(ev.Recovered(comparisons=()))
     world.has(rehearsed(plan_of(pool()), "two"))
     world.chassis.clock.at += timedelta(seconds=61)
     await world.deliver(incident_id="two")
