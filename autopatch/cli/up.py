@@ -24,7 +24,8 @@ from autopatch.contract.errors import OperatorError
 from services.gateway.adapters.http import tokens
 
 NATS_PORT = 4222
-GATEWAY_PORT = int(DEFAULT_URL.rpartition(":")[2])
+PORTS = {"gateway": int(DEFAULT_URL.rpartition(":")[2]), "monitor": 8421}
+"""What people and Alertmanager are told, so these stay the same when they can."""
 
 
 def up(
@@ -104,14 +105,14 @@ def _part(room: str, module: str) -> Any:
 def _blueprints(rooms: Sequence[str]) -> list[Blueprint]:
     """Ports are chosen here where one room has to know another's."""
     given: dict[str, dict[str, Any]] = {name: {} for name in rooms}
-    if "gateway" in rooms:
-        if "port" not in _settings("gateway").model_fields_set:
-            given["gateway"]["port"] = GATEWAY_PORT if is_free(GATEWAY_PORT) else free_port()
-        if "knowledge" in rooms and not _settings("gateway").knowledge_url:
-            knowledge = _settings("knowledge")
-            port = knowledge.port or free_port()
-            given["knowledge"]["port"] = port
-            given["gateway"]["knowledge_url"] = f"http://{knowledge.host}:{port}"
+    for name in set(rooms) & set(PORTS):
+        if "port" not in _settings(name).model_fields_set and is_free(PORTS[name]):
+            given[name]["port"] = PORTS[name]
+    if {"gateway", "knowledge"} <= set(rooms) and not _settings("gateway").knowledge_url:
+        knowledge = _settings("knowledge")
+        port = knowledge.port or free_port()
+        given["knowledge"]["port"] = port
+        given["gateway"]["knowledge_url"] = f"http://{knowledge.host}:{port}"
     return [
         Blueprint(name, _part(name, "settings").Settings, _part(name, "service").build, given[name]) for name in rooms
     ]
