@@ -13,7 +13,11 @@ from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Similar
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck
 from autopatch.contract.requests import Inspect, Lesson, Logs, Recall, Search
-from services.diagnosis.service import build
+from services.diagnosis.adapters.sources.collect import Collector
+from services.diagnosis.agent import draft, reordered
+from services.diagnosis.causes import load, rank
+from services.diagnosis.facts import Facts
+from services.diagnosis.service import CAUSES, build
 from services.diagnosis.settings import Settings
 from services.diagnosis.tests.given import SCENARIOS, T0, Answers, Commits, Desk, Probe, Recorded, Scenario
 from services.diagnosis.wording import Ranking
@@ -234,3 +238,20 @@ async def test_an_endpoint_that_is_not_well_is_evidence() -> None:
     case = Case()
     case.room = build(Settings(), case.desk, sources=case.prometheus, history=Commits(), health=Probe(False))
     assert any(e.source == "health" and "not well" in e.summary for e in (await case.diagnosed()).evidence)
+
+
+async def test_names_that_are_not_open_are_ignored_in_an_order() -> None:
+    found = draft(await _facts("wren"), (), min_shown=0.2, shown=5, margin=0.5)
+    assert reordered(found, ["aliens"]).causes == found.causes == ()
+    ranked = rank(await _facts("wren"), load(CAUSES))
+    found = draft(await _facts("wren"), ranked, min_shown=0.2, shown=5, margin=0.5)
+    assert [c.id for c in reordered(found, ["aliens", "dependency_down", "dependency_down"]).causes] == [
+        "dependency_down", "certificate_expired",
+    ]
+
+
+async def _facts(name: str) -> Facts:
+    one = scenario(name)
+    return await Collector(
+        Settings(), one.target, one.opened, one.known["check"], Recorded(one), Answers(one), Commits(), Probe(), one.now
+    ).facts()
