@@ -12,7 +12,7 @@ help:
 	@echo "make demo [MODEL=off|local] [FAULT=pool|release] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
 	@echo "make stop        end a demo that was kept"
 	@echo "make setup       all that tests and checks need, installed or named"
-	@echo "make test        every kind of test once (under 15 minutes on 2 cores)"
+	@echo "make test [MODEL=local]   every kind of test once; with the local model too when it is there"
 	@echo "make test-long   the loops that give the figures"
 	@echo "make lint        ruff, mypy, import contracts"
 	@echo "make clean       remove what was built; .autopatch, where incidents are, stays"
@@ -37,9 +37,11 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
+	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
 	$(BIN)/pytest -m "not long"
 
 test-long: setup
+	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
 	$(BIN)/pytest -m long
 
 clean:
