@@ -38,6 +38,8 @@ def allowed(room: str) -> tuple[list[str], list[str]]:
         publish += [f"timers.set.{room}.>", *_hears(cat.TIMER_STREAM, f"{room}_timers")]
     for bucket in _buckets(room):
         publish += [f"$KV.{bucket}.>", *_reads(f"KV_{bucket}")]
+    if cat.LEASES_BUCKET in _buckets(room):
+        publish += _watches(f"KV_{cat.LEASES_BUCKET}")
     for bucket in _read_buckets(room):
         publish += _reads(f"KV_{bucket}")
     if room == "monitor":
@@ -79,6 +81,12 @@ def _read_buckets(room: str) -> tuple[str, ...]:
 
 def _reads(stream: str) -> list[str]:
     return [f"$JS.API.DIRECT.GET.{stream}", f"$JS.API.DIRECT.GET.{stream}.>", f"$JS.API.STREAM.INFO.{stream}"]
+
+
+def _watches(stream: str) -> list[str]:
+    """An ordered consumer of its own, which goes with its watcher."""
+    verbs = [f"$JS.API.CONSUMER.{verb}.{stream}.>" for verb in ("CREATE", "INFO", "DELETE")]
+    return [f"$JS.API.CONSUMER.CREATE.{stream}", *verbs, f"$JS.FC.{stream}.>"]
 
 
 def _hears(stream: str, durable: str) -> list[str]:

@@ -231,7 +231,7 @@ def settings_for(folder: Path, world: World) -> Given:
         "knowledge": {"folder": str(folder / "knowledge"), "embedder": "none", "runbooks": str(world.folder / "runbooks")},
         "executor": {"policy": str(policy), "docker_host": "tcp://127.0.0.1:1", "locks": str(folder / "locks")},
         "gateway": {"tokens_file": str(folder / "tokens.yaml")},
-        "validator": {"share_cores": False, "retry_s": 0.2},
+        "validator": {"retry_s": 0.2},
         "diagnosis": {"discover": False},
         "planner": {},
     }
