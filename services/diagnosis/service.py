@@ -13,7 +13,9 @@ from autopatch.chassis.llm.ledger import Ledger
 from autopatch.chassis.llm.port import Llm
 from autopatch.chassis.llm.prompt import PromptFile
 from autopatch.chassis.llm.settings import Mode
+from autopatch.chassis.probe import HttpHealth
 from autopatch.chassis.room import Heard, Reject, Room
+from autopatch.chassis.sources import PrometheusSources
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.errors import Unavailable
@@ -21,8 +23,6 @@ from autopatch.contract.target import Target
 from services.diagnosis import agent, causes, wording
 from services.diagnosis.adapters.sources.collect import Collector
 from services.diagnosis.adapters.sources.git import GitHistory
-from services.diagnosis.adapters.sources.health import HttpHealth
-from services.diagnosis.adapters.sources.prometheus import PrometheusSources
 from services.diagnosis.agent import Draft
 from services.diagnosis.ports import Health, History, Sources
 from services.diagnosis.settings import Settings

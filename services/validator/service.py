@@ -7,7 +7,9 @@ from typing import Any, cast
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.llm import cores as llm
+from autopatch.chassis.probe import HttpHealth
 from autopatch.chassis.room import Heard, RetryLater, Room
+from autopatch.chassis.sources import PrometheusSources
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.errors import Conflict, Unavailable
@@ -18,8 +20,6 @@ from autopatch.contract.target import Signal, Target
 from services.validator import agent
 from services.validator.adapters.cores import FreeCores, LeasedCores
 from services.validator.adapters.sources import measuring
-from services.validator.adapters.sources.health import HttpHealth
-from services.validator.adapters.sources.prometheus import PrometheusSources
 from services.validator.ports import Cores, Health, Sources
 from services.validator.ranks import Rule
 from services.validator.settings import Settings

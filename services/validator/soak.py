@@ -15,7 +15,6 @@ from services.validator.agent import Evidence
 from services.validator.ports import Health, Metrics
 from services.validator.ranks import Rule, Window
 
-
 RUN_S = 60.0
 """How far back at least an unbroken run of red is looked for."""
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from autopatch.chassis.prometheus import Prometheus
+from autopatch.chassis.sources import PrometheusSources
 from autopatch.contract import events as ev
 from autopatch.contract.errors import Unavailable
-from services.diagnosis.adapters.sources.prometheus import PrometheusSources
 from services.diagnosis.service import build
 from services.diagnosis.settings import Settings
 from services.diagnosis.tests.given import SCENARIOS, Answers, Commits, Desk, OneTarget, Probe, Scenario, Still

@@ -11,8 +11,8 @@ from autopatch.chassis.clock import Clock
 from autopatch.chassis.prometheus import AlertRule, Nothing, Result, Series, Value
 from autopatch.chassis.room import Heard
 from autopatch.contract import events as ev
-from autopatch.contract.envelope import Envelope
 from autopatch.contract.actions import SetConfig
+from autopatch.contract.envelope import Envelope
 from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.evidence import Measurement, ModelUse
 from autopatch.contract.lifecycle import Incident, Stored, apply

@@ -19,8 +19,30 @@ from autopatch.contract.requests import Recheck, Rechecked
 from services.validator.service import SOAK, build
 from services.validator.settings import Settings
 from services.validator.tests.given import (
-    ALERT, ERRORS, OPENED, P95, PLAN, RATE, RULE, SEEN, T0, Desk, Hands, MemoryLog, OneTarget, Probe, Quiet, Scripted, after,
-    cured, heard, incident, steady, target, up_to_applied, up_to_rehearsed,
+    ALERT,
+    ERRORS,
+    OPENED,
+    P95,
+    PLAN,
+    RATE,
+    RULE,
+    SEEN,
+    T0,
+    Desk,
+    Hands,
+    MemoryLog,
+    OneTarget,
+    Probe,
+    Quiet,
+    Scripted,
+    after,
+    cured,
+    heard,
+    incident,
+    steady,
+    target,
+    up_to_applied,
+    up_to_rehearsed,
 )
 
 
