@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from autopatch.contract.actions import Action, Reload, SetConfig
+from autopatch.contract.actions import Action, Reload, Restart, SetConfig
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Rehearsal, RehearsalRun
 from autopatch.contract.plan import Basis, Plan
@@ -28,7 +28,7 @@ def resize(size: int) -> tuple[Action, ...]:
 
 @dataclass
 class ScriptedPlans:
-    """Offers pool sizes one after the other, as a person might who is told what went wrong before."""
+    """Offers pool sizes one after the other, as a person might who is told what went wrong before; 0: a restart."""
 
     sizes: Sequence[int]
     gate: Gate | None = None
@@ -41,7 +41,8 @@ class ScriptedPlans:
         self.heard.append(question)
         size = self.sizes[min(len(question.failures), len(self.sizes) - 1)]
         basis = Basis(kind="person", ref="the test", why="scripted")
-        return Offer((Candidate(question.diagnosed.causes[0].id, resize(size), basis),))
+        actions = resize(size) if size else (Restart(),)
+        return Offer((Candidate(question.diagnosed.causes[0].id, actions, basis),))
 
 
 @dataclass

@@ -10,7 +10,6 @@ from tests.flow.props import ScriptedPlans, ScriptedRehearsal
 
 IN_HANDS = {State.REPRODUCED: "logs", State.APPLYING: "act", State.ROLLING_BACK: "take_back"}
 """States in which somebody waits for an answer of the target."""
-QUICK = {"settle": 0.1, "soak": 0.9}
 
 
 class Stage:
@@ -26,7 +25,7 @@ class Stage:
     def given(self) -> dict[str, Any]:
         """Arguments of `flow`."""
         return {
-            "rung": "approve" if self.state in (State.AWAITING, State.APPROVED) else "auto", "world": QUICK,
+            "rung": "approve" if self.state in (State.AWAITING, State.APPROVED) else "auto",
             "adapters": {"planner": {"source": self.plans}, "executor": {"rehearse": self.rehearsal}},
         }
 

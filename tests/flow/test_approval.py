@@ -137,4 +137,6 @@ async def test_below_approve_nothing_is_ever_applied(tmp_path: Path, rung: str, 
         incident = await it.wait(ending)
         assert names(incident) == log
         assert (await it.say(incident, "approve")).status_code == 409
+        assert (await it.say(incident, "reopen")).status_code == 200
+        await it.until(lambda i: names(i) == [*log, "reopened", *log[1:]], "there again")
         await it.untouched()

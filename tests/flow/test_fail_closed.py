@@ -84,6 +84,22 @@ async def test_while_it_is_missing_nothing_is_applied_and_then_it_goes_on_alone(
         assert len(it.hands.lines()) == 1
 
 
+@pytest.mark.parametrize("room, state", [
+    ("monitor", State.PLANNED), ("validator", State.PLANNED), ("knowledge", State.REPRODUCED), ("executor", State.OPEN),
+])
+async def test_a_room_that_is_away_is_waited_for_by_those_who_ask_it(tmp_path: Path, room: str, state: State) -> None:
+    stage = Stage(state)
+    async with flow(tmp_path, **stage.given) as it:
+        await stage.reach(it)
+        await it.stop(room)
+        await stage.leave(it)
+        incident = await it.until(lambda i: room in [n.on for n in notes(i)], f"waiting on {room}")
+        await it.untouched()
+        assert (await it.only()).state is incident.state
+        await it.start(room)
+        await it.wait(State.RESOLVED)
+
+
 async def test_without_a_sandbox_nothing_is_rehearsed_and_nothing_applied(tmp_path: Path) -> None:
     rehearsal = ScriptedRehearsal(away=True)
     async with flow(tmp_path, adapters={"executor": {"rehearse": rehearsal}}) as it:
@@ -107,7 +123,7 @@ async def test_a_fix_is_not_judged_while_prometheus_is_away(tmp_path: Path) -> N
 
 
 async def test_a_rollback_waits_for_the_engine_and_is_done_once(tmp_path: Path) -> None:
-    async with flow(tmp_path, world=Stage(State.APPLIED).given["world"], given={"planner": {"max_attempts": 1}}) as it:
+    async with flow(tmp_path, given={"planner": {"max_attempts": 1}}) as it:
         it.world.services["payments"].forced = 2.0
         await it.alert("payments")
         await it.wait(State.APPLIED)

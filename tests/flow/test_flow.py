@@ -64,7 +64,7 @@ async def test_a_check_that_is_green_already_is_closed_and_nothing_is_changed(tm
 async def test_a_fix_that_cannot_be_proven_is_watched_twice_longer_and_then_told_to_a_person(
     tmp_path: Path, policy: str, ending: State
 ) -> None:
-    world = {"settle": 0.1, "soak": 0.9, "inconclusive": policy}
+    world = {"inconclusive": policy}
     async with flow(tmp_path, world=world, given={"planner": {"max_attempts": 1}}) as it:
         service = it.world.services["payments"]
         await it.alert("payments")

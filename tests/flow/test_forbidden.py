@@ -1,11 +1,13 @@
 """A hold, the pause and a silence: nothing is applied while they last, the reason is on the log, and it goes on alone."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from autopatch.contract import events as ev
 from autopatch.contract.lifecycle import State
-from tests.flow.harness import Flow, flow, notes
+from tests.flow.harness import Flow, flow, names, notes
 
 WORDS = {"hold": "ada holds payments", "pause": "ada: the shop is open", "silence": "suppressed"}
 
@@ -50,8 +52,7 @@ async def test_while_it_is_forbidden_nothing_is_applied_and_then_it_goes_on_alon
 
 @pytest.mark.parametrize("what", ["hold", "pause"])
 async def test_what_has_been_applied_is_still_undone_while_acting_is_forbidden(tmp_path: Path, what: str) -> None:
-    world = {"settle": 0.1, "soak": 0.9}
-    async with flow(tmp_path, world=world, given={"planner": {"max_attempts": 1}}) as it:
+    async with flow(tmp_path, given={"planner": {"max_attempts": 1}}) as it:
         it.world.services["payments"].forced = 2.0
         await it.alert("payments")
         await it.wait(State.APPLIED)
@@ -68,3 +69,35 @@ async def test_a_silenced_alert_that_only_reconciliation_saw_opens_nothing(tmp_p
         assert await it.log.ids() == []
         it.world.silenced.clear()
         await it.wait(State.RESOLVED)
+
+
+async def test_what_no_rule_of_the_policy_covers_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("rules:\n  - {name: others, actions: [set_config, reload], targets: ['shop-*']}\n")
+    async with flow(tmp_path) as it:
+        await it.alert("payments")
+        refused = (await it.wait(State.ESCALATED)).last(ev.Refused)
+        assert refused and "no rule covers set_config on payments" in refused.reason
+        await it.untouched()
+
+
+async def test_a_policy_that_became_stricter_after_the_approval_counts(tmp_path: Path) -> None:
+    async with flow(tmp_path, rung="approve") as it:
+        await it.alert("payments")
+        incident = await it.wait(State.AWAITING)
+        (tmp_path / "policy.yaml").write_text("rules:\n  - {name: others, actions: [set_config, reload], targets: ['shop-*']}\n")
+        assert (await it.say(incident, "approve")).status_code == 200
+        assert names(await it.wait(State.ESCALATED))[-2:] == ["approved", "refused"]
+        await it.untouched()
+
+
+async def test_an_alert_that_stays_after_the_recovery_opens_little_and_applies_nothing(tmp_path: Path) -> None:
+    given = {"monitor": {"cool_down_s": 0, "reconcile_s": 0.2, "alertmanager_grace_s": 0}}
+    async with flow(tmp_path, given=given) as it:
+        await it.alert("payments")
+        await it.wait(State.RESOLVED)
+        await asyncio.sleep(1.5)
+        ids = await it.log.ids()
+        assert 1 <= len(ids) <= 3
+        for later in ids[1:]:
+            assert names(await it.wait(State.CLOSED, incident_id=later)) == ["opened", "not_reproduced"]
+        assert len(it.hands.lines()) == 1

@@ -47,7 +47,7 @@ async def test_one_acts_and_the_other_is_measured_again_and_closed(tmp_path: Pat
 async def test_when_the_first_could_not_heal_the_second_gets_its_turn_on_the_restored_target(tmp_path: Path) -> None:
     adapters: dict[str, dict[str, Any]] = {"planner": {"source": ScriptedPlans((19, 20))}}
     given = {"planner": {"max_attempts": 1}}
-    async with flow(tmp_path, adapters=adapters, given=given, world={"settle": 0.1, "soak": 0.9}) as it:
+    async with flow(tmp_path, adapters=adapters, given=given) as it:
         service = it.world.services["payments"]
         ids = await both(it)
         ended = [await it.wait(State.ESCALATED, incident_id=i) for i in ids]

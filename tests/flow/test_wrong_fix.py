@@ -1,10 +1,12 @@
 """A wrong fix is refused by its rehearsal; without one it is undone after validation. The next attempt is told why."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from autopatch.contract import events as ev
 from autopatch.contract.lifecycle import Incident, State
+from tests.flow.hands import Gate
 from tests.flow.harness import flow, names
 from tests.flow.props import ScriptedPlans, ScriptedRehearsal, sized
 
@@ -44,7 +46,7 @@ async def test_without_a_rehearsal_a_wrong_fix_is_undone_to_the_byte_and_the_nex
     adapters: dict[str, dict[str, Any]] = {
         "planner": {"source": plans}, "executor": {"rehearse": ScriptedRehearsal(always=True)}
     }
-    async with flow(tmp_path, adapters=adapters, world={"settle": 0.1, "soak": 0.9}) as it:
+    async with flow(tmp_path, adapters=adapters) as it:
         service = it.world.services["payments"]
         await it.alert("payments")
         for attempt, size in enumerate(TRIED, 1):
@@ -70,3 +72,47 @@ async def test_the_same_wrong_fix_is_not_tried_again(tmp_path: Path) -> None:
         incident = await it.wait(State.ESCALATED)
         assert names(incident).count("planned") == 1
         await it.untouched()
+
+
+async def test_an_undo_that_would_overwrite_somebodys_later_change_is_refused_and_a_person_is_told(tmp_path: Path) -> None:
+    async with flow(tmp_path) as it:
+        service = it.world.services["payments"]
+        service.forced = 2.0
+        await it.alert("payments")
+        await it.wait(State.APPLIED)
+        theirs = service.config.read_bytes().replace(b"5000", b"7000")
+        service.config.write_bytes(theirs)
+        incident = await it.wait(State.ESCALATED)
+        assert names(incident)[-3:] == ["not_recovered", "rolling_back", "rollback_failed"]
+        assert service.config.read_bytes() == theirs
+
+
+async def test_a_target_that_changed_between_the_claim_and_the_effect_is_left_alone_and_planned_for_anew(tmp_path: Path) -> None:
+    async with flow(tmp_path) as it:
+        service, gate = it.world.services["payments"], Gate()
+        it.hands.gates["has_effect"] = gate
+        await it.alert("payments")
+        await asyncio.wait_for(gate.reached.wait(), 30)
+        service.drift(service.original.replace(b"5000", b"7000"))
+        gate.open()
+        incident = await it.wait(State.RESOLVED)
+        assert names(incident)[5:] == ["applying", "stale", "planned", "rehearsed", "applying", "applied", "recovered"]
+        assert incident.attempts == 1
+        assert service.config.read_bytes() == sized(service.original, 20)
+
+
+async def test_what_cannot_be_rehearsed_needs_a_person_and_what_cannot_be_undone_says_so(tmp_path: Path) -> None:
+    adapters: dict[str, dict[str, Any]] = {"planner": {"source": ScriptedPlans((0,))}}
+    async with flow(tmp_path, adapters=adapters, given={"planner": {"max_attempts": 1}}) as it:
+        await it.alert("payments")
+        incident = await it.wait(State.AWAITING)
+        asked, rehearsed = incident.last(ev.ApprovalRequested), incident.last(ev.Rehearsed)
+        assert asked and "not rehearsed" in asked.why
+        assert rehearsed and not rehearsed.rehearsal.passed and rehearsed.rehearsal.skipped
+        await it.say(incident, "approve")
+        incident = await it.wait(State.ESCALATED)
+        assert names(incident)[-4:] == ["not_recovered", "rolling_back", "rolled_back", "escalated"]
+        undone = incident.last(ev.RolledBack)
+        assert undone and "nothing to undo" in undone.detail
+        claim = incident.last(ev.Applying)
+        assert claim and not claim.rehearsed

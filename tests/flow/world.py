@@ -119,7 +119,7 @@ class World:
     """Services, their target files, and the Prometheus that watches them."""
 
     def __init__(
-        self, folder: Path, names: list[str], rung: str = "auto", ttl: float = 900, *, settle: float = 0.3, soak: float = 1.5,
+        self, folder: Path, names: list[str], rung: str = "auto", ttl: float = 900, *, settle: float = 0.1, soak: float = 0.9,
         inconclusive: str = "keep", runbook: str = RUNBOOK, rehearse: str = REHEARSE,
     ) -> None:
         self.folder = folder
