@@ -98,7 +98,8 @@ class Soak(Strict):
 
 
 class Rehearse(Strict):
-    """A command that runs service and load on loopback inside one sandbox. Exit code 0: green, 1: red, anything else: error.
+    """A command that runs service and load on loopback inside one sandbox. Exit code 0: green, 1: red, 75: cannot judge
+    here and now, tried again later; anything else: error.
 
     `command` may contain {release}, {config:NAME} (path of a copy in which secrets are replaced) and {signal:NAME} (what a check
     or a traffic signal was when the alert was reproduced, so that the rehearsal has the load of the real thing).

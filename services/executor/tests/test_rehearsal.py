@@ -145,3 +145,9 @@ def test_a_rehearsal_has_the_load_that_was_measured_while_red(tmp_path: Path) ->
     assert filled.rehearse and filled.rehearse.command == ("load", "--rate", "141.5")
     with pytest.raises(OperatorError, match="was not measured while red"):
         agent.under_load(target, opened)
+
+
+async def test_a_rehearsal_that_could_not_judge_is_waited_for_and_counts_as_nothing(tmp_path: Path) -> None:
+    busy = Outcome(75, '{"p95_s": 0.4}\n', "too busy to judge: late", 1.0, "runc")
+    with pytest.raises(Unavailable, match="too busy to judge"):
+        await rehearse(tmp_path, ScriptedSandbox([1, busy]), pool())

@@ -7,6 +7,7 @@ from pathlib import Path
 from autopatch.chassis import redaction
 from autopatch.chassis.telemetry import annotate, span
 from autopatch.contract.actions import RollbackRelease
+from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Rehearsal, RehearsalRun
 from autopatch.contract.plan import Plan
 from autopatch.contract.target import Rehearse, Target
@@ -15,6 +16,8 @@ from services.executor.adapters.sandbox.job import Job, Sandbox
 from services.executor.adapters.sandbox.judging import Label, not_passed, outcome_of
 from services.executor.adapters.sandbox.limits import WORK
 
+TRY_AGAIN = 75
+"""A rehearse command's way to say that it could not tell red from green here and now (EX_TEMPFAIL of sysexits.h)."""
 SHOWN = 3000
 """Characters of a run's output that its event holds, per stream."""
 
@@ -58,6 +61,9 @@ class SandboxRehearsal:
         job = Job(image, tuple(command), rehearse.timeout_s, {paths[name]: data for name, data in copy.files.items()})
         with span("rehearsal run", label=copy.label, release=copy.release, image=image) as current:
             outcome = await self._sandbox.run(job)
+            if outcome.exit_code == TRY_AGAIN:
+                why = (_short(outcome.stderr) or "no reason given").splitlines()[-1]
+                raise Unavailable("sandbox", f"the rehearsal could not judge: {why}")
             figures = figures_of(outcome.stdout)
             verdict = outcome_of(outcome.exit_code)
             annotate(current, outcome=verdict, exit_code=outcome.exit_code, seconds=outcome.seconds, runtime=outcome.runtime)
