@@ -7,6 +7,7 @@ from typing import Literal, TypeVar
 import httpx2
 from pydantic import Field, TypeAdapter, ValidationError
 
+from autopatch.chassis.tls import trusted
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.model import Moment, Word
 
@@ -66,7 +67,7 @@ class Alertmanager:
     ) -> None:
         self._base = url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {bearer_token}"} if bearer_token else {}
-        self._client = client or httpx2.AsyncClient(trust_env=False)
+        self._client = client or httpx2.AsyncClient(verify=trusted(), trust_env=False)
         self._owned = client is None
         self._timeout_s = timeout_s
 

@@ -2,12 +2,14 @@
 
 import httpx2
 
+from autopatch.chassis.tls import trusted
+
 
 class HttpHealth:
     """GETs it once; redirects are not followed and the body is not read."""
 
     def __init__(self, timeout_s: float) -> None:
-        self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout_s)
+        self._client = httpx2.AsyncClient(verify=trusted(), trust_env=False, timeout=timeout_s)
 
     async def probe(self, url: str) -> tuple[bool, str]:
         """2xx is well; anything else, silence too, is not."""

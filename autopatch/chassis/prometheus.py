@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 import httpx2
 from pydantic import Field, ValidationError
 
+from autopatch.chassis.tls import trusted
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.model import Word
 from autopatch.contract.target import Target
@@ -104,7 +105,7 @@ class Prometheus:
         self._base = _without_userinfo(url.rstrip("/")) if bearer_token else url.rstrip("/")
         self._token = bearer_token
         self._tenant = tenant
-        self._client = client or httpx2.AsyncClient(trust_env=False)
+        self._client = client or httpx2.AsyncClient(verify=trusted(), trust_env=False)
         self._owned = client is None
         self._timeout_s = timeout_s
 

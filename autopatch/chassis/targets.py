@@ -3,6 +3,7 @@
 import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -66,7 +67,17 @@ def load_targets(folder: Path) -> FileTargets:
 
 def load_target(file: Path) -> Target:
     """One target file. Raises OperatorError with every mistake found, one a line."""
-    marked, plain = _parse(file)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{file}: cannot be read: {error}") from error
+    return _understood(file, file.absolute().parent, text)
+
+
+@lru_cache(maxsize=64)
+def _understood(file: Path, folder: Path, text: str) -> Target:
+    """The same text is parsed once, however many rooms of this process read it."""
+    marked, plain = _parse(file, text)
     try:
         target = Target.model_validate(plain)
     except ValidationError as error:
@@ -74,20 +85,17 @@ def load_target(file: Path) -> Target:
     else:
         found = list(faults_of(target))
         if not found:
-            return Target.model_validate(_absolute(plain, file.absolute().parent))
+            return Target.model_validate(_absolute(plain, folder))
     lines = [f"{file}:{_line(marked, f.where)}: {_dotted(f.where)}: {f.what} ({f.remedy})" for f in found[:_SHOWN]]
     more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
     raise OperatorError("\n".join(lines + more))
 
 
-def _parse(file: Path) -> tuple[Any, dict[str, Any]]:
+def _parse(file: Path, text: str) -> tuple[Any, dict[str, Any]]:
     """The document with line numbers, and the same as plain values."""
     try:
-        text = file.read_text(encoding="utf-8")
         marked = YAML(typ="rt").load(text)
         plain = YAML(typ="safe", pure=True).load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise OperatorError(f"{file}: cannot be read: {error}") from error
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise OperatorError(

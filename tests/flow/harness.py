@@ -273,7 +273,7 @@ async def flow(
         await prepare(common)
         for room in rooms:
             await it.start(room)
-        await asyncio.sleep(0.3)
+        await scene.settled()
         yield it
         if it.checked:
             await check(it)

@@ -145,6 +145,11 @@ class World:
         """Until cancelled."""
         await asyncio.gather(self.server.serve(), self._remember())
 
+    async def settled(self, for_s: float = 0.8) -> None:
+        """Until there is enough of the past to judge by."""
+        while not all(s.history and s.history[-1][0] - s.history[0][0] > for_s for s in self.services.values()):
+            await asyncio.sleep(0.02)
+
     async def _remember(self) -> None:
         while True:
             now = time.time()
