@@ -12,8 +12,8 @@ from autopatch.chassis.clock import Clock
 from autopatch.chassis.crash import Crash, no_crash
 from autopatch.chassis.telemetry import carrier
 from autopatch.contract.catalogue import INCIDENTS
-from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.envelope import Envelope, decode, subject_of
+from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.events import Event
 from autopatch.contract.lifecycle import Incident, Stored, apply, next_state
 

@@ -6,7 +6,8 @@ from datetime import timedelta
 from autopatch.chassis.chassis import Chassis, TargetRecord
 from autopatch.chassis.room import Heard, Reject, RetryLater
 from autopatch.chassis.telemetry import annotate, span
-from autopatch.contract import events as ev, requests as rq
+from autopatch.contract import events as ev
+from autopatch.contract import requests as rq
 from autopatch.contract.errors import OperatorError, Refused, StaleTarget, Unavailable
 from autopatch.contract.evidence import Rehearsal
 from autopatch.contract.lifecycle import Incident, State

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.room import Room
-from autopatch.contract import events as ev, requests as rq
+from autopatch.contract import events as ev
+from autopatch.contract import requests as rq
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.evidence import TargetState
 from autopatch.contract.target import Target

@@ -9,9 +9,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from autopatch.chassis.bus import Bus, connect
 from autopatch.chassis.clock import SystemClock
+from autopatch.chassis.crash import POINTS, Crash, no_crash
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.room import Heard, RetryLater, Room
-from autopatch.chassis.crash import POINTS, Crash, no_crash
 from autopatch.chassis.runner import Runner
 from autopatch.chassis.stores import BusLive
 from autopatch.chassis.tests.nats_server import NatsServer, until

@@ -8,20 +8,20 @@ from typing import Any, cast
 
 from autopatch.chassis.chassis import Chassis, TargetRecord
 from autopatch.chassis.room import Heard, RetryLater, Room
-from autopatch.contract import events as ev, requests as rq
+from autopatch.contract import events as ev
+from autopatch.contract import requests as rq
 from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.evidence import Rehearsal
 from autopatch.contract.lifecycle import Incident, is_current
 from autopatch.contract.plan import Plan, Precondition
 from autopatch.contract.target import Target
+from services.executor.adapters.delivery.checks import demand
 from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.delivery.runtime import RuntimeState
-from services.executor.adapters.delivery.checks import demand
 from services.executor.ports import Failed
 from services.executor.service import build
 from services.executor.settings import Settings
 from services.executor.tests.given import NOW, add
-
 
 POLICY = """rules:
 - {name: all, actions: [set_config, reload, restart, rollback_release], targets: ['*']}

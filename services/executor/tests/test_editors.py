@@ -4,7 +4,8 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from autopatch.contract.actions import Scalar

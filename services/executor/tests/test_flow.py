@@ -14,7 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from autopatch.chassis.chassis import TargetRecord
 from autopatch.chassis.room import Heard, Reject, RetryLater
 from autopatch.chassis.telemetry import scope
-from autopatch.contract import events as ev, requests as rq
+from autopatch.contract import events as ev
+from autopatch.contract import requests as rq
 from autopatch.contract.actions import Action, Scale
 from autopatch.contract.errors import OperatorError, StaleTarget, Unavailable
 from autopatch.contract.evidence import Rehearsal

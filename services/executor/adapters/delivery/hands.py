@@ -13,11 +13,11 @@ from autopatch.contract.evidence import ConfigState, TargetState
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, Precondition, UndoRecord
 from autopatch.contract.target import Target
+from services.executor.adapters.delivery.checks import demand
 from services.executor.adapters.delivery.copies import contents, diff, restored, spliced, undo_records
 from services.executor.adapters.delivery.files import fence, read, replace, resolve
 from services.executor.adapters.delivery.runtime import Runtime
 from services.executor.adapters.editors import format_of, read_values
-from services.executor.adapters.delivery.checks import demand
 from services.executor.ports import Prepared
 
 Records = Sequence[UndoRecord]

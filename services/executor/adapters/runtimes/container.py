@@ -13,8 +13,8 @@ from docker.errors import APIError, NotFound
 from autopatch.contract.errors import AutoPatchError, OperatorError, Refused, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
-from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.adapters.delivery.checks import demand, reload_by, wait_well
+from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.recreate import recreate
 from services.executor.ports import Failed
@@ -52,7 +52,7 @@ class ContainerOfTarget:
         """The same container again, by its id."""
         container = await self._demanded(precondition)
         own_id = container["Id"]
-        await self._do(lambda client: client.api.restart(own_id, timeout=self._grace_s), container, slow=True, gone=StaleTarget)
+        await self._do(lambda client: client.api.restart(own_id, timeout=round(self._grace_s)), container, slow=True, gone=StaleTarget)
         return await self._well(own_id)
 
     async def run_release(self, release: str, precondition: Precondition) -> str:
@@ -123,7 +123,7 @@ class ContainerOfTarget:
     async def _start(self, new: Attrs, old: Attrs | None) -> str:
         """Starting and stopping what is started or stopped already does nothing."""
         if old:
-            await self._do(lambda client: client.api.stop(old["Id"], timeout=self._grace_s), old, slow=True)
+            await self._do(lambda client: client.api.stop(old["Id"], timeout=round(self._grace_s)), old, slow=True)
         await self._do(lambda client: client.api.start(new["Id"]), new)
         said = await self._well(new["Id"])
         if old:

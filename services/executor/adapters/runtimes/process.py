@@ -15,8 +15,8 @@ from pathlib import Path
 from autopatch.contract.errors import OperatorError, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import ProcessRuntime
-from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.adapters.delivery.checks import demand, reload_by, wait_well
+from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.adapters.runtimes.log_lines import in_window
 from services.executor.ports import Failed
 
