@@ -52,7 +52,8 @@ class ContainerOfTarget:
         """The same container again, by its id."""
         container = await self._demanded(precondition)
         own_id = container["Id"]
-        await self._do(lambda client: client.api.restart(own_id, timeout=round(self._grace_s)), container, slow=True, gone=StaleTarget)
+        grace = round(self._grace_s)
+        await self._do(lambda client: client.api.restart(own_id, timeout=grace), container, slow=True, gone=StaleTarget)
         return await self._well(own_id)
 
     async def run_release(self, release: str, precondition: Precondition) -> str:
