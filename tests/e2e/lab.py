@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autopatch.chassis.llm.pull import QWEN
+from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.chassis.settings import load
 from autopatch.cli.client import Gateway
 from autopatch.cli.lab.hosted import Hosted
 from autopatch.cli.lab.lab import Places
@@ -17,6 +20,12 @@ from autopatch.cli.watching import Watcher
 
 PASSWORD = "demo-Gq7xW2-not-for-logs"
 """Of the demo service, in its configuration file: nowhere else may it show up."""
+
+
+def model_is_there() -> bool:
+    """Was the local model pulled?"""
+    settings: LlmSettings = load(LlmSettings)
+    return (settings.model_dir / QWEN.file).is_file()
 
 
 @dataclass

@@ -12,14 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from autopatch.chassis.llm.pull import QWEN
-from autopatch.chassis.llm.settings import LlmSettings
-from autopatch.chassis.settings import load
 from autopatch.cli.lab.payments import DEMO
 from autopatch.cli.watching import Episode
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.lifecycle import State
-from tests.e2e.lab import PASSWORD, Running, lab
+from tests.e2e.lab import PASSWORD, Running, lab, model_is_there
 
 PROMETHEUS_3 = Path(__file__).parents[2] / ".cache" / "bin"
 
@@ -91,8 +88,7 @@ def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_a
 
 @pytest.mark.model
 def test_with_a_local_model_the_fault_is_healed_and_the_second_time_the_lesson_does_it_without(tmp_path: Path) -> None:
-    settings: LlmSettings = load(LlmSettings)
-    if not (settings.model_dir / QWEN.file).is_file():
+    if not model_is_there():
         pytest.skip("the local model is not there; `autopatch model pull` gets it")
     with lab(tmp_path, model="local") as it:
         first = episode(it, "pool")
