@@ -177,7 +177,7 @@ class Flow:
             incident_id=incident_id,
         )
 
-    async def untouched(self, seconds: float = 0.5) -> None:
+    async def untouched(self, seconds: float = 0.3) -> None:
         """Nothing is done to any target, now and for a while."""
         for _ in range(5):
             assert self.hands.lines() == []

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from autopatch.chassis.prometheus import Prometheus, Result
+from autopatch.chassis.sources import PrometheusSources
 from autopatch.contract.actions import Action, Reload, Restart, SetConfig
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Rehearsal, RehearsalRun
@@ -87,3 +89,37 @@ class Switched:
             return await getattr(self._store, name)(*given, **named)
 
         return call
+
+
+@dataclass
+class GatedSources:
+    """The Prometheus of each target, behind a gate."""
+
+    gate: Gate
+    behind: PrometheusSources = field(default_factory=PrometheusSources)
+
+    def of(self, target: Target) -> "GatedMetrics":
+        """As PrometheusSources."""
+        return GatedMetrics(self.gate, self.behind.of(target))
+
+    async def aclose(self) -> None:
+        """As PrometheusSources."""
+        await self.behind.aclose()
+
+
+@dataclass
+class GatedMetrics:
+    """One of them."""
+
+    gate: Gate
+    behind: Prometheus
+
+    async def query(self, *given: Any, **named: Any) -> Result:
+        """As Prometheus."""
+        await self.gate.enter()
+        return await self.behind.query(*given, **named)
+
+    async def query_range(self, *given: Any, **named: Any) -> Result:
+        """As Prometheus."""
+        await self.gate.enter()
+        return await self.behind.query_range(*given, **named)

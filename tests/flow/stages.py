@@ -6,9 +6,9 @@ from typing import Any
 from autopatch.contract.lifecycle import Incident, State
 from tests.flow.hands import Gate
 from tests.flow.harness import Flow
-from tests.flow.props import ScriptedPlans, ScriptedRehearsal
+from tests.flow.props import GatedSources, ScriptedPlans, ScriptedRehearsal
 
-IN_HANDS = {State.REPRODUCED: "logs", State.APPLYING: "act", State.ROLLING_BACK: "take_back"}
+IN_HANDS = {State.APPLYING: "act", State.ROLLING_BACK: "take_back"}
 """States in which somebody waits for an answer of the target."""
 
 
@@ -24,10 +24,10 @@ class Stage:
     @property
     def given(self) -> dict[str, Any]:
         """Arguments of `flow`."""
-        return {
-            "rung": "approve" if self.state in (State.AWAITING, State.APPROVED) else "auto",
-            "adapters": {"planner": {"source": self.plans}, "executor": {"rehearse": self.rehearsal}},
-        }
+        adapters: dict[str, dict[str, Any]] = {"planner": {"source": self.plans}, "executor": {"rehearse": self.rehearsal}}
+        if self.state is State.REPRODUCED:
+            adapters["diagnosis"] = {"sources": GatedSources(self.gate)}
+        return {"rung": "approve" if self.state in (State.AWAITING, State.APPROVED) else "auto", "adapters": adapters}
 
     async def reach(self, it: Flow) -> Incident:
         """The incident, which stays there."""
@@ -50,7 +50,7 @@ class Stage:
         if self.state is State.UNDO_DUE:
             await it.wait(State.APPLIED)
             await it.stop("executor")
-        if self.state in (*IN_HANDS, State.DIAGNOSED, State.PLANNED):
+        if self.state in (*IN_HANDS, State.REPRODUCED, State.DIAGNOSED, State.PLANNED):
             await asyncio.wait_for(self.gate.reached.wait(), 30)
         return await it.wait(self.state)
 

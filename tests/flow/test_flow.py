@@ -54,6 +54,7 @@ async def _other(it: Flow, known: str) -> str:
 async def test_a_check_that_is_green_already_is_closed_and_nothing_is_changed(tmp_path: Path) -> None:
     async with flow(tmp_path) as it:
         it.world.services["payments"].forced = 0.05
+        await it.world.services["payments"].shows(red=False, for_s=0.1)
         await it.alert("payments")
         incident = await it.wait(State.CLOSED)
         assert names(incident) == ["opened", "not_reproduced"]

@@ -34,22 +34,25 @@ def raw(it: Flow, head: str, *, body: bytes = b"", chunks: int = 0) -> tuple[int
 
 
 async def test_who_has_no_token_is_refused_without_an_echo(tmp_path: Path) -> None:
-    async with flow(tmp_path) as it:
+    async with flow(tmp_path, rooms=("monitor", "gateway")) as it:
         for header in ({}, {"Authorization": f"Bearer {MARK}"}, {"Authorization": f"Basic {WEBHOOK_TOKEN}"}):
             answer = await it.http.post(f"{it.url('monitor')}{PATH}", json={"alerts": [MARK]}, headers=header)
             assert answer.status_code == 401 and len(answer.content) < 1024 and MARK not in answer.text
         assert await it.log.ids() == []
 
 
-@pytest.mark.parametrize("body", [
+NO_WEBHOOKS = (
     b"", b'{"alerts": [', b"\xff\xfe" + MARK.encode(), b"[" * 200_000, json.dumps([MARK]).encode(),
     json.dumps({MARK: 1}).encode(), json.dumps({"alerts": MARK}).encode(),
-], ids=["empty", "cut", "bytes", "deep", "list", "other", "no list"])
-async def test_what_is_no_webhook_is_refused_without_an_echo(tmp_path: Path, body: bytes) -> None:
+)
+
+
+async def test_what_is_no_webhook_is_refused_without_an_echo(tmp_path: Path) -> None:
     async with flow(tmp_path, rooms=("monitor", "gateway")) as it:
         headers = {"Authorization": f"Bearer {WEBHOOK_TOKEN}"}
-        answer = await it.http.post(f"{it.url('monitor')}{PATH}", content=body, headers=headers)
-        assert answer.status_code == 400 and len(answer.content) < 1024 and MARK not in answer.text
+        for body in NO_WEBHOOKS:
+            answer = await it.http.post(f"{it.url('monitor')}{PATH}", content=body, headers=headers)
+            assert answer.status_code == 400 and len(answer.content) < 1024 and MARK not in answer.text, body[:40]
         assert await it.log.ids() == []
 
 
@@ -126,7 +129,7 @@ async def test_another_alert_of_the_target_joins_its_open_incident(tmp_path: Pat
 
 
 async def test_an_alert_of_nobody_is_shown_to_people_and_opens_nothing(tmp_path: Path) -> None:
-    async with flow(tmp_path) as it:
+    async with flow(tmp_path, rooms=("monitor", "gateway")) as it:
         answer = await it.alert("a-stranger")
         assert answer.status_code == 200 and answer.json()["unmatched"] == 1
         shown = (await it.person("GET", "/v1/unmatched")).json()
