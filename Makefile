@@ -38,7 +38,8 @@ lint: setup
 
 test: lint
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -m "not long" --ignore tests/e2e --ignore infra/demo -n 3 --dist loadfile -q
+	$(BIN)/pytest -m "not long" infra/demo tests/e2e -v
 
 test-long: setup
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)

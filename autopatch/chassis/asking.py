@@ -65,6 +65,7 @@ async def serve(bus: Bus, tracer: Tracer, responders: Mapping[type[Any], Respond
                 log.warning("could not answer", subject=kind.subject, error=type(error).__name__)
 
         await bus.client.subscribe(kind.subject, queue=bus.room, cb=answer)
+    await bus.patiently(lambda: bus.client.flush(timeout=2))
 
 
 async def _answered(room: str, tracer: Tracer, kind: type[Any], responder: Responder, message: Msg) -> bytes:

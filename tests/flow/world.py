@@ -201,6 +201,8 @@ class World:
             return []
         points, history, at, index = list[tuple[float, float]](), list(service.history), start, 0
         column = 2 if name.group(1) == "traffic" else 1
+        if start == end:
+            history.append((time.time(), service.latency(), service.traffic))
         while at <= end + 1e-9:
             while index + 1 < len(history) and history[index + 1][0] <= at:
                 index += 1
