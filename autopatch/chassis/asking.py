@@ -1,11 +1,13 @@
 """Request and reply between rooms over core NATS."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import NoRespondersError
 from opentelemetry.trace import Tracer
 from pydantic import ValidationError
@@ -53,9 +55,10 @@ class BusAsker:
             raise Unavailable(room, f"{request.subject}: unreadable answer") from error
 
 
-async def serve(bus: Bus, tracer: Tracer, responders: Mapping[type[Any], Responder]) -> None:
+async def serve(bus: Bus, tracer: Tracer, responders: Mapping[type[Any], Responder]) -> list[Subscription]:
     """Answer requests from now on; replicas share them."""
     assert bus.room in ROOMS
+    served = []
     for kind, responder in responders.items():
         async def answer(message: Msg, kind: type[Any] = kind, responder: Responder = responder) -> None:
             data = await _answered(bus.room, tracer, kind, responder, message)
@@ -64,8 +67,16 @@ async def serve(bus: Bus, tracer: Tracer, responders: Mapping[type[Any], Respond
             except TRANSIENT as error:
                 log.warning("could not answer", subject=kind.subject, error=type(error).__name__)
 
-        await bus.client.subscribe(kind.subject, queue=bus.room, cb=answer)
+        served.append(await bus.client.subscribe(kind.subject, queue=bus.room, cb=answer))
     await bus.patiently(lambda: bus.client.flush(timeout=2))
+    return served
+
+
+async def stop(served: Sequence[Subscription]) -> None:
+    """Before what the answers need is closed."""
+    for subscription in served:
+        with suppress(*TRANSIENT):
+            await subscription.unsubscribe()
 
 
 async def _answered(room: str, tracer: Tracer, kind: type[Any], responder: Responder, message: Msg) -> bytes:
