@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
@@ -196,6 +196,13 @@ class Flow:
         processor: Any = self.rooms[room].desk.tracer
         processor.span_processor.add_span_processor(SimpleSpanProcessor(self.spans))
 
+    async def close(self) -> None:
+        """Everything down again."""
+        logging.getLogger().removeHandler(self.complaints)
+        await self.http.aclose()
+        for room in reversed(list(self.stacks)):
+            await self.stop(room)
+
 
 def told(incident: Incident | None) -> str:
     """What happened, for the message of a failed test."""
@@ -256,20 +263,23 @@ async def flow(
     token, entry = tokens.mint("ada", "admin", person=True)
     tokens.write(folder / "tokens.yaml", [entry])
     keys = folder / "keys"
-    server = NatsServer(folder, permissions.server_config(permissions.make_keys(keys))).start()
+    server = NatsServer(folder, permissions.server_config(permissions.make_keys(keys)))
     common = Common(**{
         "nats_url": server.url, "nkey_folder": str(keys), "targets": str(folder / "targets"), "state": str(folder / "state"),
         "ack_wait_s": 3, "retry_s": 0.2, "publish_budget_s": 5, **(given_all or {}),
     })
     it = Flow(server, scene, common, {}, token, ScriptedHands(folder / "journal"))
-    logging.getLogger().addHandler(it.complaints)
     own: dict[str, dict[str, Any]] = {"executor": {"hands": it.hands, "rehearse": rehearsed_green}}
     settings = settings_for(folder, scene)
     for room in ROOMS:
         parts = {**own.get(room, {}), **(adapters or {}).get(room, {})}
         it.blueprints[room] = blueprint(room, {room: {**settings[room], **(given or {}).get(room, {})}}, **parts)
-    running_world = asyncio.create_task(scene.run())
-    try:
+    async with AsyncExitStack() as stack:
+        stack.callback(server.kill)
+        server.start()
+        stack.push_async_callback(_ended, asyncio.create_task(scene.run()))
+        stack.push_async_callback(it.close)
+        logging.getLogger().addHandler(it.complaints)
         await prepare(common)
         for room in rooms:
             await it.start(room)
@@ -277,15 +287,11 @@ async def flow(
         yield it
         if it.checked:
             await check(it)
-    finally:
-        logging.getLogger().removeHandler(it.complaints)
-        await it.http.aclose()
-        for room in reversed(list(it.stacks)):
-            await it.stop(room)
-        running_world.cancel()
-        with suppress(asyncio.CancelledError):
-            await running_world
-        server.kill()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def as_json(value: Any) -> str:

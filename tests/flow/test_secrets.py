@@ -15,6 +15,7 @@ from tests.flow.harness import flow, names
 from tests.flow.props import sized
 from tests.flow.world import RELOADS, RUNBOOK
 
+ALERTMANAGERS = "4bf92f3577b34da6a3ce929d0e0e4736"
 PASSWORD = "hunter2-is-not-for-prompts"
 LINE = json.dumps({"level": "error", "message": "could not acquire a connection from the pool within 5s"})
 LEAK = f"connecting with user=payments password={PASSWORD}"
@@ -115,14 +116,16 @@ async def test_a_hostile_document_beside_a_runbook_changes_nothing_about_the_pla
 
 async def test_one_trace_tells_the_whole_story_and_names_the_incident_on_every_span(tmp_path: Path) -> None:
     async with flow(tmp_path, rung="approve") as it:
+        it.http.headers["traceparent"] = f"00-{ALERTMANAGERS}-00f067aa0ba902b7-01"
         await it.alert("payments")
         incident = await it.wait(State.AWAITING)
+        del it.http.headers["traceparent"]
         await it.say(incident, "approve")
         await it.wait(State.RESOLVED)
         await it.until(lambda i: i.last(ev.LessonRecorded), "learnt from")
         spans = [json.loads(s.to_json()) for s in it.spans.get_finished_spans()]
     mine = [s for s in spans if s["attributes"].get("incident.id") == incident.id]
-    assert len({s["context"]["trace_id"] for s in mine}) == 1
+    assert {s["context"]["trace_id"] for s in mine} == {f"0x{ALERTMANAGERS}"}
     assert len({s["resource"]["attributes"]["service.name"] for s in mine}) == 7
     traces = {s["context"]["trace_id"] for s in mine}
     assert [s["name"] for s in spans if s["context"]["trace_id"] in traces and s not in mine] == []
