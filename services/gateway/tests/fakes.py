@@ -14,8 +14,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from autopatch.chassis.chassis import TargetRecord
 from autopatch.chassis.settings import Common
 from autopatch.chassis.telemetry import carrier
-from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.envelope import Envelope
+from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.events import Event
 from autopatch.contract.lifecycle import Incident, Stored, apply
 from autopatch.contract.requests import Found

@@ -6,7 +6,14 @@ from autopatch.chassis.telemetry import scope, span
 from autopatch.contract import events as ev
 from autopatch.contract.actions import Reload, SetConfig
 from autopatch.contract.evidence import (
-    Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, RehearsalRun, TargetState,
+    Cause,
+    Comparison,
+    Evidence,
+    Measurement,
+    ModelUse,
+    Rehearsal,
+    RehearsalRun,
+    TargetState,
 )
 from autopatch.contract.plan import Alternative, Basis, Plan, Precondition, Step, StepResult, SuccessCheck, UndoRecord
 from autopatch.contract.target import ProcessRuntime, PrometheusSource, Signal, Target

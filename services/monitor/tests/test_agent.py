@@ -9,9 +9,9 @@ import pytest
 from autopatch.contract import events as ev
 from autopatch.contract.lifecycle import Incident, State
 from services.monitor import agent
+from services.monitor.adapters.sources import wire
 from services.monitor.agent import Rules
 from services.monitor.ingest import Ingest
-from services.monitor.adapters.sources import wire
 from services.monitor.tests.given import NOW, Chassis, alert, chassis, group
 
 RULES = Rules(timedelta(seconds=300), 3)

@@ -8,8 +8,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from sse_starlette import EventSourceResponse
 
-from autopatch.contract.errors import OperatorError
 from autopatch.contract.envelope import Envelope
+from autopatch.contract.errors import OperatorError
 from autopatch.contract.lifecycle import State
 from autopatch.contract.requests import Found
 from services.gateway.adapters.http.door import needs
