@@ -84,8 +84,6 @@ class Flow:
     stacks: dict[str, AsyncExitStack] = field(default_factory=dict)
     checked: bool = True
     """At the end: is the log whole, and is the target as the log says?"""
-    forgetful: bool = False
-    """The server died: it forgot whose requests are open, and refuses the answers to them."""
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(timeout=10, trust_env=False))
 
     @property

@@ -227,7 +227,7 @@ async def test_nats_dies_in_any_state_and_nothing_is_lost_or_done_twice(tmp_path
     given = {**stage.given, "given": {"planner": {"max_attempts": 1}}}
     async with flow(tmp_path, **given, given_all={"ack_wait_s": 1}) as it:
         await stage.reach(it)
-        did, it.forgetful = it.hands.lines(), True
+        did = it.hands.lines()
         it.nats.kill()
         stage.gate.open()
         await asyncio.sleep(0.5)
@@ -245,7 +245,6 @@ async def test_nats_is_away_for_longer_than_anybody_waits_for_it(tmp_path: Path)
     stage = Stage(State.PLANNED)
     async with flow(tmp_path, **stage.given, given_all={"publish_budget_s": 0.5, "ack_wait_s": 1}) as it:
         incident = await stage.reach(it)
-        it.forgetful = True
         it.nats.kill()
         await stage.leave(it)
         answer = await it.say(incident, "cancel")

@@ -75,7 +75,6 @@ async def test_a_hundred_megabytes_are_refused_while_others_are_served(tmp_path:
 
 async def test_without_nats_the_sender_is_told_to_come_back_and_nothing_is_lost(tmp_path: Path) -> None:
     async with flow(tmp_path) as it:
-        it.forgetful = True
         it.nats.kill()
         starts = datetime.now(UTC)
         begun = time.monotonic()

@@ -28,6 +28,7 @@ class NatsServer:
             f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{folder}/store", sync_interval: always }}\n{extra}\n'
         )
         self._process: subprocess.Popen[bytes] | None = None
+        self.deaths = 0
 
     def start(self) -> "NatsServer":
         """Returns when it accepts connections."""
@@ -49,6 +50,7 @@ class NatsServer:
             self._process.kill()
             self._process.wait()
             self._process = None
+            self.deaths += 1
 
 
 async def until(condition, timeout_s: float = 10) -> None:  # type: ignore[no-untyped-def]
