@@ -39,7 +39,7 @@ lint: setup
 test: lint
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
 	$(BIN)/pytest -m "not long" --ignore tests/e2e --ignore infra/demo -n 3 --dist loadfile -q
-	$(BIN)/pytest -m "not long" infra/demo tests/e2e -v
+	$(BIN)/pytest -m "not long$(if $(filter local,$(MODEL)),, and not local)" infra/demo tests/e2e -v
 
 test-long: setup
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)

@@ -87,6 +87,7 @@ def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_a
 
 
 @pytest.mark.model
+@pytest.mark.local
 def test_with_a_local_model_the_fault_is_healed_and_the_second_time_the_lesson_does_it_without(tmp_path: Path) -> None:
     if not model_is_there():
         pytest.skip("the local model is not there; `autopatch model pull` gets it")
