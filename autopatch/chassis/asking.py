@@ -1,7 +1,8 @@
 """Request and reply between rooms over core NATS."""
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from pydantic import ValidationError
 from autopatch.chassis.bus import LARGEST_MESSAGE, TRANSIENT, Bus
 from autopatch.chassis.room import Responder
 from autopatch.chassis.telemetry import carrier, incident, scope, span
-from autopatch.contract.catalogue import ROOMS
+from autopatch.contract.catalogue import ROOMS, live_subject
 from autopatch.contract.errors import AutoPatchError, Unavailable
 from autopatch.contract.model import Word
 from autopatch.contract.requests import Fault, Request
@@ -55,28 +56,53 @@ class BusAsker:
             raise Unavailable(room, f"{request.subject}: unreadable answer") from error
 
 
-async def serve(bus: Bus, tracer: Tracer, responders: Mapping[type[Any], Responder]) -> list[Subscription]:
-    """Answer requests from now on; replicas share them."""
-    assert bus.room in ROOMS
-    served = []
-    for kind, responder in responders.items():
-        async def answer(message: Msg, kind: type[Any] = kind, responder: Responder = responder) -> None:
-            data = await _answered(bus.room, tracer, kind, responder, message)
-            try:
-                await message.respond(data)
-            except TRANSIENT as error:
-                log.warning("could not answer", subject=kind.subject, error=type(error).__name__)
+class Answering:
+    """A room's answers: several at a time, and one whose incident is cancelled ends at once."""
 
-        served.append(await bus.client.subscribe(kind.subject, queue=bus.room, cb=answer))
-    await bus.patiently(lambda: bus.client.flush(timeout=2))
-    return served
+    def __init__(self, bus: Bus, tracer: Tracer, responders: Mapping[type[Any], Responder]) -> None:
+        self._bus = bus
+        self._tracer = tracer
+        self._responders = responders
+        self._subscriptions: list[Subscription] = []
+        self._under_way: dict[asyncio.Task[None], str] = {}
 
+    async def start(self) -> None:
+        """Answer requests from now on; replicas share them."""
+        assert self._bus.room in ROOMS
+        for kind, responder in self._responders.items():
+            async def heard(message: Msg, kind: type[Any] = kind, responder: Responder = responder) -> None:
+                task = asyncio.create_task(self._answer(kind, responder, message))
+                self._under_way[task] = (message.headers or {}).get(INCIDENT, "")
+                task.add_done_callback(lambda done: self._under_way.pop(done, None))
 
-async def stop(served: Sequence[Subscription]) -> None:
-    """Before what the answers need is closed."""
-    for subscription in served:
-        with suppress(*TRANSIENT):
-            await subscription.unsubscribe()
+            self._subscriptions.append(await self._bus.client.subscribe(kind.subject, queue=self._bus.room, cb=heard))
+        if self._responders:
+            self._subscriptions.append(await self._bus.client.subscribe(live_subject("*"), cb=self._cancelled))
+        await self._bus.patiently(lambda: self._bus.client.flush(timeout=2))
+
+    async def stop(self) -> None:
+        """Before what the answers need is closed."""
+        for subscription in self._subscriptions:
+            with suppress(*TRANSIENT):
+                await subscription.unsubscribe()
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def _cancelled(self, message: Msg) -> None:
+        incident_id = message.subject.rsplit(".", 1)[1]
+        for task in [task for task, asked_for in self._under_way.items() if asked_for == incident_id]:
+            task.cancel()
+
+    async def _answer(self, kind: type[Any], responder: Responder, message: Msg) -> None:
+        try:
+            data = await _answered(self._bus.room, self._tracer, kind, responder, message)
+        except asyncio.CancelledError:
+            data = _fault("cancelled", "")
+        try:
+            await message.respond(data)
+        except TRANSIENT as error:
+            log.warning("could not answer", subject=kind.subject, error=type(error).__name__)
 
 
 async def _answered(room: str, tracer: Tracer, kind: type[Any], responder: Responder, message: Msg) -> bytes:

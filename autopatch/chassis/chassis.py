@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from autopatch.chassis.clock import Clock
 from autopatch.contract.events import Event
+from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.model import Word
 from autopatch.contract.requests import Request
@@ -111,6 +112,18 @@ class Control(Protocol):
         ...
 
 
+class Blobs(Protocol):
+    """Large things: the object store holds them, events and requests name them."""
+
+    async def put(self, data: bytes) -> BlobRef:
+        """Stored under its digest. Raises Unavailable."""
+        ...
+
+    async def get(self, ref: BlobRef) -> bytes:
+        """Raises Unavailable."""
+        ...
+
+
 class Chassis(Protocol):
     """One room's connection to the rest. Everything that a room needs from outside arrives through this or through an adapter."""
 
@@ -121,9 +134,10 @@ class Chassis(Protocol):
     targets: Targets
     records: Records
     control: Control
+    blobs: Blobs
     clock: Clock
 
 
 __all__ = [
-    "Asker", "Chassis", "Control", "Episode", "Log", "Records", "TargetRecord", "Targets", "Timers",
+    "Asker", "Blobs", "Chassis", "Control", "Episode", "Log", "Records", "TargetRecord", "Targets", "Timers",
 ]

@@ -107,7 +107,9 @@ async def start(
         await hook()
     for hook in reversed(room.on_stop):
         stack.push_async_callback(hook)
-    stack.push_async_callback(asking.stop, await asking.serve(bus, tracer, room.responders))
+    answering = asking.Answering(bus, tracer, room.responders)
+    stack.push_async_callback(answering.stop)
+    await answering.start()
 
     async def ready() -> dict[str, str]:
         return {} if bus.up else {"nats": "not connected; tries again by itself"}

@@ -42,6 +42,8 @@ def allowed(room: str) -> tuple[list[str], list[str]]:
         publish += _watches(f"KV_{cat.LEASES_BUCKET}")
     for bucket in _read_buckets(room):
         publish += _reads(f"KV_{bucket}")
+    if room in cat.KEEPS_BLOBS:
+        publish += _blobs(f"OBJ_{cat.BLOBS_BUCKET}")
     if room == "monitor":
         publish += [cat.UNMATCHED_SUBJECT]
     if room == "gateway":
@@ -60,7 +62,7 @@ def server_config(public: Mapping[str, str]) -> str:
 
 def _user(room: str, key: str) -> str:
     publish, subscribe = allowed(room)
-    answers = ", allow_responses: { max: 1, expires: \"60s\" }" if cat.SERVES.get(room) else ""
+    answers = ", allow_responses: { max: 1, expires: \"900s\" }" if cat.SERVES.get(room) else ""
     return (
         f"      {{ nkey: {key}, permissions: {{\n"
         f"          publish: {{ allow: [{_quoted(publish)}] }}\n"
@@ -87,6 +89,13 @@ def _watches(stream: str) -> list[str]:
     """An ordered consumer of its own, which goes with its watcher."""
     verbs = [f"$JS.API.CONSUMER.{verb}.{stream}.>" for verb in ("CREATE", "INFO", "DELETE")]
     return [f"$JS.API.CONSUMER.CREATE.{stream}", *verbs, f"$JS.FC.{stream}.>"]
+
+
+def _blobs(stream: str) -> list[str]:
+    """Objects are added and read, never purged: a name is a digest, so nothing is ever written over."""
+    bucket = cat.BLOBS_BUCKET
+    looks = [f"$JS.API.STREAM.MSG.GET.{stream}", "$JS.API.STREAM.NAMES", *_reads(stream), *_watches(stream)]
+    return [f"$O.{bucket}.C.>", f"$O.{bucket}.M.>", *looks]
 
 
 def _hears(stream: str, durable: str) -> list[str]:

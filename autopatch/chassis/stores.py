@@ -188,17 +188,27 @@ class Blobs:
     async def put(self, data: bytes) -> BlobRef:
         """Stored under its digest, so that storing it again is free. Raises Unavailable."""
         name, store = digest(data), await self._bound()
+
+        async def attempt() -> None:
+            try:
+                await store.get_info(name)
+            except NotFoundError:
+                await store.put(name, data)
+
         if name not in self._cache:
-            await self._bus.patiently(lambda: store.put(name, data))
+            await self._bus.patiently(attempt)
             self._keep(name, data)
         return BlobRef(name=name, size=len(data), digest=name)
 
     async def get(self, ref: BlobRef) -> bytes:
-        """Raises Unavailable, also when what comes back is not what was stored."""
+        """Raises Unavailable, also when it is gone, or when what comes back is not what was stored."""
         if ref.digest in self._cache:
             return self._cache[ref.digest]
         store = await self._bound()
-        found = await self._bus.patiently(lambda: store.get(ref.name))
+        try:
+            found = await self._bus.patiently(lambda: store.get(ref.name))
+        except NotFoundError as error:
+            raise Unavailable("nats", f"object {ref.name[:12]} is not in the object store") from error
         data = found.data or b""
         if digest(data) != ref.digest:
             raise Unavailable("nats", f"object {ref.name[:12]} does not match its digest")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from autopatch.contract.model import Word
+from autopatch.contract.model import Word, later
 
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 Risk = Literal["low", "medium", "high"]
@@ -46,11 +46,12 @@ class Scale(Word):
 
 
 class PatchCode(Word):
-    """A verified unified diff, by the digest under which the object store holds it."""
+    """A unified diff, by the digest under which the object store holds it."""
 
     kind: Literal["patch_code"] = "patch_code"
     diff: str = Field(description="SHA-256 of the diff")
-    base: str = Field(description="commit that the diff applies to")
+    base: str = Field(description="commit that the diff applies to; of a defect job, the digest of its tree")
+    files: tuple[str, ...] = later((), "what it changes")
 
 
 class RunCommand(Word):
@@ -98,7 +99,7 @@ def describe(action: Action) -> str:
         case Scale():
             return f"scale to {action.replicas} replicas"
         case PatchCode():
-            return f"patch the code ({action.diff[:12]})"
+            return f"patch {', '.join(action.files) or 'the code'} ({action.diff[:12]})"
         case RunCommand():
             return f"run {' '.join(action.command)} in the sandbox"
         case TriggerPipeline():

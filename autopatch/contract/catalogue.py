@@ -41,18 +41,18 @@ HEARS: Mapping[str, tuple[type[ev.Event], ...]] = {
 }
 
 SERVES: Mapping[str, tuple[type[rq.Request], ...]] = {
-    "knowledge": (rq.Search, rq.Recall),
-    "executor": (rq.Inspect, rq.Logs),
+    "knowledge": (rq.Search, rq.Recall, rq.IndexCode),
+    "executor": (rq.Inspect, rq.Logs, rq.RunTests),
     "validator": (rq.Recheck,),
     "monitor": (rq.Silenced,),
 }
 
 ASKS: Mapping[str, tuple[type[rq.Request], ...]] = {
     "monitor": (),
-    "diagnosis": (rq.Search, rq.Recall, rq.Inspect, rq.Logs),
-    "planner": (rq.Recall, rq.Inspect),
+    "diagnosis": (rq.Search, rq.Recall, rq.Inspect, rq.Logs, rq.RunTests, rq.IndexCode),
+    "planner": (rq.Search, rq.Recall, rq.Inspect, rq.RunTests),
     "executor": (rq.Recheck, rq.Silenced),
-    "validator": (),
+    "validator": (rq.RunTests,),
     "knowledge": (),
     "gateway": (rq.Search, rq.Recall, rq.Inspect),
 }
@@ -69,6 +69,8 @@ TARGETS_BUCKET = "TARGETS"
 LEASES_BUCKET = "LEASES"
 CONTROL_BUCKET = "CONTROL"
 BLOBS_BUCKET = "BLOBS"
+KEEPS_BLOBS: tuple[str, ...] = ("diagnosis", "planner", "executor", "validator", "knowledge", "gateway")
+"""Rooms that put into the object store and read from it."""
 
 
 def durable(room: str, event: type[ev.Event]) -> str:

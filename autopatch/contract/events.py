@@ -1,12 +1,13 @@
 """Everything that can happen to an incident. An event owns its name and version; its subject is incidents.<id>.<name>."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from autopatch.contract.code import CodeJob, TestTable
 from autopatch.contract.evidence import Alert as Alert
-from autopatch.contract.evidence import Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, TargetState
-from autopatch.contract.model import Moment, Word
+from autopatch.contract.evidence import BlobRef, Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, TargetState
+from autopatch.contract.model import Moment, Word, later
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
 from autopatch.contract.target import Rung
 
@@ -25,6 +26,7 @@ class Opened(Event):
     title: str
     alert: Alert | None = None
     generation: int = 0
+    job: CodeJob | None = later(None, "a defect job; its target is its repository's name")
 
 
 class AlertUpdated(Event):
@@ -49,6 +51,7 @@ class Reproduced(Event):
     name: ClassVar[str] = "reproduced"
     signal: str
     checks: tuple[Measurement, ...]
+    tests: TestTable | None = later(None)
 
 
 class NotReproduced(Event):
@@ -57,6 +60,8 @@ class NotReproduced(Event):
     name: ClassVar[str] = "not_reproduced"
     reason: str
     checks: tuple[Measurement, ...] = ()
+    kind: Literal["green", "flaky", "environment_error"] = later("green")
+    tests: TestTable | None = later(None)
 
 
 class Diagnosed(Event):
@@ -69,6 +74,7 @@ class Diagnosed(Event):
     state: TargetState
     explanation: str = ""
     signature: str = Field(description="what lessons are recalled by: target, check and top cause")
+    places: BlobRef | None = later(None, "a Places document: suspicious places of the code")
     model: ModelUse
 
 
@@ -229,10 +235,11 @@ class Stale(Event):
 
 
 class Recovered(Event):
-    """Proven on live signals."""
+    """Proven on live signals; a defect job on a copy of its own, by all its tests."""
 
     name: ClassVar[str] = "recovered"
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    tests: TestTable | None = later(None)
 
 
 class NotRecovered(Event):
@@ -241,6 +248,7 @@ class NotRecovered(Event):
     name: ClassVar[str] = "not_recovered"
     reason: str
     comparisons: tuple[Comparison, ...] = ()
+    tests: TestTable | None = later(None)
 
 
 class Inconclusive(Event):
@@ -278,6 +286,7 @@ class Escalated(Event):
     reason: str
     critical: bool = False
     room: str
+    kind: Literal["", "no_fix_found", "format_error"] = later("", "of a defect job")
 
 
 class Cancelled(Event):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from autopatch.contract.model import Moment, Word
+from autopatch.contract.model import Moment, Word, later
 
 ReadingStatus = Literal["value", "nothing", "failed"]
 Verdict = Literal["better", "same", "worse", "unknown"]
@@ -57,7 +57,7 @@ class Evidence(Word):
     """One item that a cause can cite by `id`."""
 
     id: str
-    source: Literal["metric", "log", "change", "config", "release", "incident", "runbook", "health", "target"]
+    source: Literal["metric", "log", "change", "config", "release", "incident", "runbook", "health", "target", "test"]
     summary: str
     status: ReadingStatus = "value"
     query: str = ""
@@ -152,3 +152,4 @@ class Rehearsal(Word):
     skipped: str = Field(default="", description="why there was no rehearsal; such a plan is marked unrehearsed everywhere")
     reason: str = ""
     diff: str = ""
+    tests: BlobRef | None = later(None, "of a code patch: a Reports document of both copies")

@@ -5,13 +5,31 @@ import json
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+_LATER: dict[str, Any] = {"later": True}
 
 
 class Word(BaseModel):
-    """Immutable; fields that a newer writer added are ignored."""
+    """Immutable; fields that a newer writer added are ignored, and written only where they say something (see `later`)."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+
+    @model_serializer(mode="wrap")
+    def _exactly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        for name, field in type(self).model_fields.items():
+            if field.json_schema_extra == _LATER and name in data and getattr(self, name) == field.default:
+                del data[name]
+        return data
+
+
+def later(default: Any, description: str = "") -> Any:
+    """A field that joined a word after events with that word were written: left out while it has its default.
+
+    So what an older writer wrote is written again byte for byte, and its hash still fits.
+    """
+    return Field(default=default, description=description, json_schema_extra=_LATER)
 
 
 def _aware(value: datetime) -> datetime:

@@ -35,7 +35,7 @@ class SuccessCheck(Word):
 class Basis(Word):
     """Where the plan comes from."""
 
-    kind: Literal["lesson", "runbook", "model", "person"]
+    kind: Literal["lesson", "runbook", "template", "model", "person"]
     ref: str = Field(description="id of the lesson, name of the runbook, or name of the model")
     why: str
 

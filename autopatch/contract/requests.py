@@ -4,7 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from autopatch.contract.evidence import Similar, TargetState
+from autopatch.contract.code import CodeJob
+from autopatch.contract.evidence import BlobRef, Similar, TargetState
 from autopatch.contract.model import Moment, Word
 from autopatch.contract.plan import Plan
 
@@ -152,4 +153,52 @@ class SilenceState(Word):
 
 Silenced.reply = SilenceState
 
-REQUESTS: tuple[type[Request], ...] = (Search, Recall, Inspect, Logs, Recheck, Silenced)
+
+class RunTests(Request):
+    """Run a job's tests in the sandbox, on the unchanged copy, on candidates, or on a copy that a diff was applied to.
+
+    Asked of the executor, the only room that reaches an engine. The snapshot's own tests are used whatever a candidate changes.
+    """
+
+    subject: ClassVar[str] = "executor.run_tests"
+    reply: ClassVar[type[Word]]
+    timeout_s: ClassVar[float] = 900.0
+    incident_id: str
+    job: CodeJob
+    unchanged: int = Field(default=0, ge=0, le=5, description="runs of the unchanged copy, each with its own seeds")
+    trials: BlobRef | None = Field(default=None, description="a Trials document")
+    diff: BlobRef | None = Field(default=None, description="a unified diff; its report's trial is 'diff'")
+    only: tuple[str, ...] = Field(default=(), description="ids of tests; empty: all")
+    coverage: bool = Field(default=False, description="of the unchanged copy, line by line")
+    enough: int = Field(default=0, ge=0, description="stop when so many trials passed all that was run; 0: try all")
+    limit_s: float = Field(default=120, gt=0, le=840, description="seconds for all of it; what was not reached is not reported")
+
+
+class RanTests(Word):
+    """`reports` is a Reports document."""
+
+    reports: BlobRef
+    runtime: str
+    tried: int = Field(default=0, description="trials that were run to their end")
+
+
+RunTests.reply = RanTests
+
+
+class Indexed(Word):
+    """How much of a repository knowledge holds now."""
+
+    chunks: int
+    changed: int = Field(description="chunks that were read anew; the rest was known by digest")
+
+
+class IndexCode(Request):
+    """Read a job's repository into the collection `code`, incrementally by digest."""
+
+    subject: ClassVar[str] = "knowledge.index_code"
+    reply: ClassVar[type[Word]] = Indexed
+    timeout_s: ClassVar[float] = 120.0
+    job: CodeJob
+
+
+REQUESTS: tuple[type[Request], ...] = (Search, Recall, Inspect, Logs, Recheck, Silenced, RunTests, IndexCode)

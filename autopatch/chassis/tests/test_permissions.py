@@ -11,7 +11,7 @@ from autopatch.chassis.bus import Bus, connect
 from autopatch.chassis.clock import SystemClock
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.permissions import allowed, make_keys, server_config
-from autopatch.chassis.stores import BusControl, BusRecords
+from autopatch.chassis.stores import Blobs, BusControl, BusRecords
 from autopatch.chassis.tests.nats_server import NatsServer
 from autopatch.contract import catalogue as cat
 from autopatch.contract import events as ev
@@ -76,6 +76,23 @@ async def test_the_pause_can_be_read_but_not_set_by_the_executor(guarded: tuple[
     with pytest.raises(Unavailable):
         await BusControl(bus).pause("no")
     await bus.close()
+
+
+async def test_rooms_hand_each_other_large_objects_and_none_can_purge_them(guarded: tuple[NatsServer, str]) -> None:
+    server, keys = guarded
+    giver, taker = [await connect(server.url, room, nkey_folder=keys, budget_s=5) for room in ("gateway", "planner")]
+    data = b"x" * 300_000
+    refs = [await Blobs(bus).put(data) for bus in (giver, giver, taker)]
+    assert await Blobs(taker).get(refs[0]) == data and len({ref.digest for ref in refs}) == 1
+    with pytest.raises(Unavailable, match="not in the object store"):
+        await Blobs(taker).get(refs[0].model_copy(update={"name": "0" * 64, "digest": "0" * 64}))
+    assert giver.violations == taker.violations == 0
+    await taker.client.publish(f"$JS.API.STREAM.PURGE.OBJ_{cat.BLOBS_BUCKET}", b"{}")
+    await taker.client.flush()
+    await asyncio.sleep(0.2)
+    assert taker.violations == 1 and await Blobs(giver).get(refs[0]) == data
+    for bus in (giver, taker):
+        await bus.close()
 
 
 def test_only_the_executor_may_say_applying_and_only_the_gateway_approved() -> None:

@@ -1,4 +1,7 @@
-"""`python -m autopatch.contract.tests.make_samples` writes golden samples of events that have none; none is ever edited."""
+"""`python -m autopatch.contract.tests.make_samples` writes golden samples of events that have none; none is ever edited.
+
+An event that got fields after its first sample has a second one, `-later`, with all of them.
+"""
 
 import json
 from datetime import UTC, datetime
@@ -15,7 +18,7 @@ FOLDER = Path(__file__).parent / "samples"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 VALUES: dict[str, Any] = {
     "event_id": "0", "hash": "", "confidence": 0.9, "red_share": 0.5, "min": 1.0, "command": ("true",), "replicas": 2,
-    "needed": 1,
+    "needed": 1, "repository": "payments",
     "soak_s": 30.0, "trust": 0.7,
 }
 
@@ -45,6 +48,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, event in EVENTS.items():
         path = FOLDER / f"{name}-v{event.version}.json"
+        if path.exists() and "later" in str(event.model_json_schema()):
+            path = path.with_stem(f"{path.stem}-later")
         if path.exists():
             continue
         body = example(event)

@@ -1,0 +1,52 @@
+"""Questions between rooms: several answered at a time, and a cancelled incident ends its answers at once."""
+
+import asyncio
+import time
+
+import pytest
+
+from autopatch.chassis.asking import Answering, BusAsker
+from autopatch.chassis.bus import connect
+from autopatch.chassis.stores import BusLive
+from autopatch.chassis.telemetry import provider, scope
+from autopatch.chassis.tests.nats_server import NatsServer
+from autopatch.contract.errors import Unavailable
+from autopatch.contract.requests import Recheck, Rechecked
+
+
+ROOMS = ("executor", "validator", "gateway")
+
+
+async def test_answers_do_not_wait_for_each_other_and_end_when_their_incident_is_cancelled(nats_server: NatsServer) -> None:
+    asked, answering, gateway = [await connect(nats_server.url, room, budget_s=5) for room in ROOMS]
+    ended: list[str] = []
+
+    async def slowly(request: Recheck) -> Rechecked:
+        try:
+            await asyncio.sleep(0 if request.incident_id == "quick" else 60)
+        except asyncio.CancelledError:
+            ended.append(request.incident_id)
+            raise
+        return Rechecked(status="red")
+
+    tracer = provider("validator", "").get_tracer("test")
+    room = Answering(answering, tracer, {Recheck: slowly})
+    await room.start()
+
+    async def ask(incident_id: str) -> Rechecked:
+        with scope(tracer, incident_id, {}):
+            return await BusAsker(asked).ask(Recheck(incident_id=incident_id), Rechecked)
+
+    slow, other = asyncio.create_task(ask("a-1")), asyncio.create_task(ask("a-2"))
+    assert (await ask("quick")).status == "red"
+    began = time.monotonic()
+    await BusLive(gateway).cancelled("a-1")
+    with pytest.raises(Unavailable, match="cancelled"):
+        await slow
+    assert time.monotonic() - began < 1 and ended == ["a-1"] and not other.done()
+    await room.stop()
+    assert ended == ["a-1", "a-2"]
+    with pytest.raises(Unavailable):
+        await other
+    for bus in (asked, answering, gateway):
+        await bus.close()
