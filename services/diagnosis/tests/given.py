@@ -244,6 +244,7 @@ class Desk:
     timers: Any = None
     records: Any = None
     control: Any = None
+    blobs: Any = None
 
     def __init__(self, scenario: Scenario, answers: Answers) -> None:
         self.folder = OneTarget(scenario.target)

@@ -143,8 +143,10 @@ async def bench(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
                 return rq.SilenceState(status="active")
 
             tracer = trace.get_tracer("test")
-            await asking.serve(buses["validator"], tracer, {rq.Recheck: red})
-            await asking.serve(buses["monitor"], tracer, {rq.Silenced: active})
+            for room, responders in (("validator", {rq.Recheck: red}), ("monitor", {rq.Silenced: active})):
+                answering = asking.Answering(buses[room], tracer, responders)
+                stack.push_async_callback(answering.stop)
+                await answering.start()
             log = EventLog(buses["planner"], SystemClock())
             made = Bench(tmp_path, log, asking.BusAsker(buses["planner"]), running)
             spec = made.room.desk.targets.get("payments")

@@ -195,6 +195,7 @@ class Desk:
     asker: Any = None
     records: Any = None
     control: Any = None
+    blobs: Any = None
 
     def __post_init__(self) -> None:
         self.log: Log = self.memory
