@@ -4,8 +4,8 @@ AutoGen's log of calls is silenced: it would write every prompt and answer into 
 """
 
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NoReturn, Protocol
 
 import httpx2
@@ -13,10 +13,10 @@ import openai
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.messages import TextMessage
 from autogen_core import EVENT_LOGGER_NAME
-from autogen_core.models import CreateResult, ModelFamily, ModelInfo
+from autogen_core.models import AssistantMessage, CreateResult, LLMMessage, ModelFamily, ModelInfo, SystemMessage, UserMessage
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 
-from autopatch.chassis.llm.decider import Chat, Reply
+from autopatch.chassis.llm.decider import Chat, Reply, Sampling
 from autopatch.chassis.llm.endpoint import Endpoint
 from autopatch.chassis.llm.errors import Unreadable
 from autopatch.chassis.llm.settings import LlmSettings
@@ -62,15 +62,35 @@ class AutogenBackend:
         finally:
             await client.close()
 
+    async def complete(self, system: str, turns: Sequence[str], how: Sampling) -> Reply:
+        """See Backend."""
+        endpoint = await self._endpoints.ready()
+        client = _Client(endpoint, self._settings)
+        said: list[LLMMessage] = [SystemMessage(content=system)]
+        for position, text in enumerate(turns):
+            ours = position % 2 == 0
+            said.append(UserMessage(content=text, source="user") if ours else AssistantMessage(content=text, source="autopatch"))
+        wanted: dict[str, Any] = {"temperature": how.temperature, "seed": how.seed, "max_tokens": how.max_tokens}
+        wanted |= {"stop": list(how.stop)} if how.stop else {}
+        wanted |= {"extra_body": {"cache_prompt": True}} if endpoint.loopback else {}
+        try:
+            with _faults():
+                result = await client.create(said, extra_create_args=wanted)
+        finally:
+            await client.close()
+        if not isinstance(result.content, str):
+            raise Unreadable("the endpoint answered with a tool call, not with text")
+        return Reply(result.content, result.usage.prompt_tokens, result.usage.completion_tokens, result.finish_reason)
+
     async def close(self) -> None:
         """See Backend."""
         await self._endpoints.close()
 
 
 class _Client(OpenAIChatCompletionClient):
-    """Holds every answer to a schema and a length, and keeps how the last one ended."""
+    """Holds every answer to a length, and to a schema if there is one, and keeps how the last one ended."""
 
-    def __init__(self, endpoint: Endpoint, settings: LlmSettings, schema: dict[str, Any], name: str) -> None:
+    def __init__(self, endpoint: Endpoint, settings: LlmSettings, schema: dict[str, Any] | None = None, name: str = "") -> None:
         super().__init__(  # type: ignore[call-arg]  # http_client is passed on to openai, but not in its TypedDict
             model=endpoint.model,
             base_url=endpoint.base_url,
@@ -85,8 +105,8 @@ class _Client(OpenAIChatCompletionClient):
             max_retries=0,  # a hidden retry would be a call that no ledger knows
         )
         self._resolved_model = None  # else a warning per call when the endpoint names its model in another way
-        held = {"name": name, "strict": True, "schema": schema}
-        self._format = {"response_format": {"type": "json_schema", "json_schema": held}} if settings.json_schema else {}
+        held = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
+        self._format = {"response_format": held} if schema and settings.json_schema else {}
         self.last: CreateResult | None = None
 
     async def create(self, *args: Any, extra_create_args: Mapping[str, Any] | None = None, **kwargs: Any) -> CreateResult:
@@ -100,16 +120,23 @@ class _Chat:
         self._agent = agent
 
     async def say(self, text: str) -> Reply:
-        try:
+        with _faults():
             result = await self._agent.run(task=text)
-        except openai.OpenAIError as error:
-            _explain(error)
-        except (AttributeError, IndexError, TypeError, ValueError) as error:
-            raise Unreadable(f"the endpoint's reply is not a chat completion ({type(error).__name__})") from error
         last, how = result.messages[-1], self._client.last
         if not isinstance(last, TextMessage) or how is None:
             raise Unreadable(f"the endpoint answered with {type(last).__name__}, not with text")
         return Reply(last.content, how.usage.prompt_tokens, how.usage.completion_tokens, how.finish_reason)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """What a call raises, in our words."""
+    try:
+        yield
+    except openai.OpenAIError as error:
+        _explain(error)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise Unreadable(f"the endpoint's reply is not a chat completion ({type(error).__name__})") from error
 
 
 def _explain(error: openai.OpenAIError) -> NoReturn:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from autopatch.chassis.llm import names
 from autopatch.chassis.llm.cores import Cores
-from autopatch.chassis.llm.errors import Unreadable
-from autopatch.chassis.llm.extract import extract
+from autopatch.chassis.llm.errors import BudgetSpent, Unreadable
+from autopatch.chassis.llm.extract import extract, thoughtless
 from autopatch.chassis.llm.ledger import FREE, Ask, Call, Ledger
-from autopatch.chassis.llm.port import Decision
+from autopatch.chassis.llm.port import Decision, Written
 from autopatch.chassis.llm.prompt import Prompt
 from autopatch.chassis.llm.schema import schema_of
 from autopatch.chassis.llm.settings import LlmSettings
@@ -39,6 +39,16 @@ class Reply:
     finish: str = ""
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """How a text is written. At temperature 0 the seed does not matter."""
+
+    temperature: float
+    seed: int
+    max_tokens: int
+    stop: tuple[str, ...] = ()
+
+
 class Chat(Protocol):
     """One conversation; the model remembers what was said in it."""
 
@@ -54,6 +64,10 @@ class Backend(Protocol):
         """A conversation whose answers are held to `schema` where the endpoint can do that. Raises Unavailable."""
         ...
 
+    async def complete(self, system: str, turns: Sequence[str], how: Sampling) -> Reply:
+        """Free text. `turns` are by turns ours and the model's, ours first and last. Raises Unavailable, Unreadable."""
+        ...
+
     async def close(self) -> None:
         """Stop what was started."""
         ...
@@ -61,12 +75,14 @@ class Backend(Protocol):
 
 @dataclass
 class _Talk:
-    """One decision under way."""
+    """One decision under way, or one sample."""
 
     prompt: Prompt
     system: str
     incident: str
     budget: Ledger
+    how: Sampling
+    output: Literal["json", "text"] = "json"
     said: int = 0  # tokens of everything in the conversation so far
     attempt: int = 0
     calls: list[Call] = field(default_factory=list)
@@ -103,7 +119,8 @@ class Decider:
         """See port.Llm."""
         schema = schema_of(answer)
         system = f"{prompt.system}\n\n{SHAPE}{json.dumps(schema, separators=(',', ':'))}"
-        talk = _Talk(prompt, system, incident, budget, said=estimate(system) + CHAT_OVERHEAD)
+        how = Sampling(self._settings.temperature, self._settings.seed, self._settings.max_output_tokens)
+        talk = _Talk(prompt, system, incident, budget, how, said=estimate(system) + CHAT_OVERHEAD)
         async with self._computing(incident), self._backend.open(system, schema, answer.__name__) as chat:
             try:
                 read = await self._attempt(chat, prompt.user, answer, talk)
@@ -111,7 +128,41 @@ class Decider:
                 read = await self._attempt(chat, REPAIR.format(fault=error), answer, talk)
         return Decision(read, budget.use([call.entry for call in talk.calls if call.entry]))
 
+    async def write(
+        self, prompt: Prompt, *, incident: str, budget: Ledger, samples: int = 1, start: int = 0, temperature: float = 0.8,
+        max_tokens: int = 300, stop: Sequence[str] = (), then: Sequence[str] = (),
+    ) -> Sequence[Written]:
+        """See port.Llm."""
+        turns = (prompt.user, *then)
+        seed, numbers = self._settings.seed, range(start, start + samples)
+        hows = [Sampling(temperature if n else 0.0, seed + n, max_tokens, tuple(stop)) for n in numbers]
+        talks = [_Talk(prompt, prompt.system, incident, budget, how, "text", attempt=start + n) for n, how in enumerate(hows)]
+        together = 1 if self._mode == "local" else samples
+        written: list[Written] = []
+        async with self._computing(incident):
+            for first in range(0, samples, together):
+                wave = [self._sample(turns, talk) for talk in talks[first : first + together]]
+                done = await asyncio.gather(*wave, return_exceptions=True)
+                written += [one for one in done if isinstance(one, Written)]
+                for fault in (one for one in done if isinstance(one, BaseException)):
+                    if not (written and isinstance(fault, (BudgetSpent, Unavailable, Unreadable))):
+                        raise fault
+                    return written
+        return written
+
+    async def _sample(self, turns: Sequence[str], talk: _Talk) -> Written:
+        talk.said = sum(estimate(text) + CHAT_OVERHEAD for text in (talk.system, *turns[:-1]))
+        async with self._called(turns[-1], talk, lambda: self._backend.complete(talk.system, turns, talk.how)) as (reply, call):
+            text = thoughtless(reply.text)
+        assert call.entry is not None
+        return Written(text, talk.budget.use([call.entry]), reply.finish == "length")
+
     async def _attempt(self, chat: Chat, text: str, answer: type[T], talk: _Talk) -> T:
+        async with self._called(text, talk, lambda: chat.say(text)) as (reply, call):
+            return _read(reply, answer, call)
+
+    @asynccontextmanager
+    async def _called(self, text: str, talk: _Talk, say: Callable[[], Awaitable[Reply]]) -> AsyncIterator[tuple[Reply, Call]]:
         """One call, one span, one entry in the ledger."""
         talk.attempt += 1
         with span(f"{names.CHAT} {self._model}", kind=SpanKind.CLIENT) as opened:
@@ -119,22 +170,21 @@ class Decider:
             with talk.budget.call(self._most(talk, text)) as call:
                 talk.calls.append(call)
                 try:
-                    reply = await self._say(chat, text, call)
+                    reply = await self._say(say, call)
                     self._describe_reply(opened, reply)
-                    read = _read(reply, answer, call)
+                    yield reply, call
                 finally:
                     opened.set_attribute(names.OUTCOME, call.outcome)
                     opened.set_attribute(names.INPUT_TOKENS, call.input_tokens)
                     opened.set_attribute(names.OUTPUT_TOKENS, call.output_tokens)
                     opened.set_attribute(names.COST_USD, call.cost_usd)
                     talk.said += estimate(text) + CHAT_OVERHEAD + call.output_tokens
-        return read
 
-    async def _say(self, chat: Chat, text: str, call: Call) -> Reply:
+    async def _say(self, say: Callable[[], Awaitable[Reply]], call: Call) -> Reply:
         """Raises Unavailable and charges what that took; a cancelled call stays charged at its most."""
         try:
             async with asyncio.timeout(call.seconds):
-                reply = await chat.say(text)
+                reply = await say()
         except TimeoutError as error:
             call.outcome = "timeout"
             raise Unavailable(
@@ -157,7 +207,7 @@ class Decider:
             model=self._model,
             prompt=talk.prompt.digest,
             input_tokens=talk.said + estimate(text) + CHAT_OVERHEAD,
-            output_tokens=settings.max_output_tokens,
+            output_tokens=talk.how.max_tokens,
             seconds=settings.timeout_s,
             prices=settings.prices or FREE,
         )
@@ -185,12 +235,12 @@ class Decider:
                 names.PROVIDER: "llama.cpp" if self._mode == "local" else "openai",
                 names.CONVERSATION: talk.incident,
                 names.INCIDENT: talk.incident,
-                names.OUTPUT_TYPE: "json",
+                names.OUTPUT_TYPE: talk.output,
                 names.PROMPT_NAME: talk.prompt.name,
                 names.PROMPT_DIGEST: talk.prompt.digest,
                 names.REQUEST_MODEL: self._model,
-                names.REQUEST_MAX_TOKENS: self._settings.max_output_tokens,
-                names.REQUEST_TEMPERATURE: self._settings.temperature,
+                names.REQUEST_MAX_TOKENS: talk.how.max_tokens,
+                names.REQUEST_TEMPERATURE: talk.how.temperature,
                 names.MODE: self._mode,
                 names.ATTEMPT: talk.attempt,
             }

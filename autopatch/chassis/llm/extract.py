@@ -18,6 +18,11 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|"|[{}\[\],]', re.DOTALL)
 _CLOSES = {"{": "}", "[": "]"}
 
 
+def thoughtless(text: str) -> str:
+    """What a reply says, without what the model thought before."""
+    return _THOUGHT.sub("", text)
+
+
 def extract(text: str, answer: type[T]) -> T:
     """The one object in `text` that is an `answer`.
 
@@ -29,7 +34,7 @@ def extract(text: str, answer: type[T]) -> T:
         raise Unreadable(f"the reply is longer than {LONGEST:,} characters")
     found: list[T] = []
     faults: list[str] = []
-    for source in _objects(_THOUGHT.sub("", text)):
+    for source in _objects(thoughtless(text)):
         try:
             found.append(_validated(source, answer))
         except (ValueError, RecursionError) as error:

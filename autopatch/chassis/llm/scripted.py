@@ -1,14 +1,14 @@
 """A model that says what it was told to: for tests, and through the same reading, counting and tracing as a real one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from autopatch.chassis.llm.cores import Cores
-from autopatch.chassis.llm.decider import Decider, Reply
+from autopatch.chassis.llm.decider import Decider, Reply, Sampling
 from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.chassis.llm.tokens import estimate
 from autopatch.contract.errors import Unavailable
@@ -22,12 +22,14 @@ Line = BaseModel | str | Hang | Exception
 
 
 class ScriptedBackend:
-    """Replays `lines` over all conversations. `heard` holds what was said to it; `cancelled` counts calls that were given up."""
+    """Replays `lines` over all conversations. `heard` holds what was said to it, `written` how texts were
+    asked for; `cancelled` counts calls that were given up."""
 
     def __init__(self, lines: Iterable[Line]) -> None:
         self._lines = list(lines)
         self.heard: list[str] = []
         self.systems: list[str] = []
+        self.written: list[tuple[tuple[str, ...], Sampling]] = []
         self.cancelled = 0
 
     @property
@@ -40,6 +42,12 @@ class ScriptedBackend:
         """See Backend."""
         self.systems.append(system)
         yield self
+
+    async def complete(self, system: str, turns: Sequence[str], how: Sampling) -> Reply:
+        """See Backend: a line is the text."""
+        self.systems.append(system)
+        self.written.append((tuple(turns), how))
+        return await self.say(turns[-1])
 
     async def say(self, text: str) -> Reply:
         """The next line; an exception is raised, and so is Unavailable when no line is left."""
