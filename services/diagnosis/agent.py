@@ -148,7 +148,7 @@ def explained(found: Draft) -> str:
 def concluded(found: Draft, explanation: str, use: ModelUse) -> ev.Diagnosed:
     """The event, cut to what the log takes."""
     known_as = signature_of(found.facts.target, found.facts.check, found.causes[0].id)
-    return _fitted(ev.Diagnosed(
+    return fitted(ev.Diagnosed(
         causes=found.causes, evidence=found.evidence, missing=found.missing, state=found.facts.state,
         explanation=_short(explanation, 600), signature=known_as, model=use,
     ), {id_ for cause in found.causes for id_ in cause.cites})
@@ -159,10 +159,10 @@ def abstained(found: Draft, min_confidence: float, use: ModelUse) -> ev.Undiagno
     best = found.causes[0] if found.causes else None
     nearest = f"the nearest, {best.id}, reaches {best.confidence:.0%} of {min_confidence:.0%}" if best else "no known cause fits"
     event = ev.Undiagnosed(reason=f"no cause stands out: {nearest}", evidence=found.evidence, missing=found.missing, model=use)
-    return _fitted(event, set(best.cites) if best else set())
+    return fitted(event, set(best.cites) if best else set())
 
 
-def _fitted(event: E, cited: set[str]) -> E:
+def fitted(event: E, cited: set[str]) -> E:
     """Without as much evidence as the log does not take: what nothing cites goes first, from the end."""
     while len(event.model_dump_json().encode()) > LARGEST and event.evidence:
         spare = next((e for e in reversed(event.evidence) if e.id not in cited), event.evidence[-1])

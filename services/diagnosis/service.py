@@ -21,6 +21,7 @@ from autopatch.contract import events as ev
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.target import Target
 from services.diagnosis import agent, causes, wording
+from services.diagnosis.adapters.defects.localise import Localiser
 from services.diagnosis.adapters.sources.collect import Collector
 from services.diagnosis.adapters.sources.git import GitHistory
 from services.diagnosis.agent import Draft
@@ -40,9 +41,7 @@ def build(
         settings, chassis, sources or PrometheusSources(), history or GitHistory(settings.git_timeout_s),
         health or HttpHealth(settings.health_timeout_s), llm,
     )
-    return Room(
-        name="diagnosis", handlers={ev.Reproduced: room.diagnose}, on_start=(room.start,), on_stop=(room.stop,),
-    )
+    return Room(name="diagnosis", handlers={ev.Reproduced: room.diagnose}, on_start=(room.start,), on_stop=(room.stop,))
 
 
 class Diagnosis:
@@ -57,6 +56,7 @@ class Diagnosis:
         self.history = history
         self.health = health
         self.llm = llm
+        self.localiser = Localiser(chassis, self._mode)
         self.rules = causes.load(CAUSES)
         self.prompt = PromptFile.read(HERE / "prompts" / "rank.md")
 
@@ -79,6 +79,8 @@ class Diagnosis:
     async def diagnose(self, heard: Heard) -> Sequence[ev.Event]:
         """Facts first, then the ranking, then, where something is open, the model."""
         incident, event = heard.incident, heard.event
+        if incident.opened.job:
+            return await self.localiser.diagnose(heard)
         target = self._target(incident.target)
         if not isinstance(event, ev.Reproduced) or event.signal not in target.signals:
             raise Reject(f"target {target.name} has no signal that was measured for incident {incident.id}")
@@ -88,9 +90,8 @@ class Diagnosis:
         )
         facts = await collector.facts()
         with span("rank causes") as opened:
-            ranked = causes.rank(facts, self.rules)
-            limits = self.settings
-            found = agent.draft(facts, ranked, min_shown=limits.min_shown, shown=limits.shown, margin=limits.margin)
+            ranked, own = causes.rank(facts, self.rules), self.settings
+            found = agent.draft(facts, ranked, min_shown=own.min_shown, shown=own.shown, margin=own.margin)
             opened.set_attribute("causes", [f"{r.rule.id} {r.confidence:.2f} ({', '.join(r.signs)})" for r in ranked])
             opened.set_attribute("missing", list(found.missing))
         budget = Ledger.of(incident, self.settings.llm.limits)

@@ -19,6 +19,7 @@ from autopatch.contract.requests import Recheck, Rechecked
 from autopatch.contract.target import Signal, Target
 from services.validator import agent
 from services.validator.adapters.cores import FreeCores, LeasedCores
+from services.validator.adapters.defects.jobs import Jobs
 from services.validator.adapters.sources import measuring
 from services.validator.ports import Cores, Health, Sources
 from services.validator.ranks import Rule
@@ -70,6 +71,7 @@ class Validator:
         self.sources = sources
         self.health = health
         self.cores = cores
+        self.jobs = Jobs(chassis)
         self.rule = Rule(settings.blocks, settings.alpha, settings.min_effect, settings.min_traffic)
 
     async def warm_up(self) -> None:
@@ -81,6 +83,8 @@ class Validator:
     async def reproduce(self, heard: Heard) -> Sequence[ev.Event]:
         """Is the check red now? Without data nothing is said; it is asked again."""
         incident = heard.incident
+        if incident.opened.job:
+            return await self.jobs.reproduce(heard)
         target, alert = self._target(incident), incident.opened.alert
         check = target.check_for(alert.alertname) if alert else None
         if check is None:
@@ -97,7 +101,9 @@ class Validator:
         return (ev.Reproduced(signal=check[0], checks=(*seen, *traffic, *((well,) if well else ()))),)
 
     async def watch(self, heard: Heard) -> Sequence[ev.Event]:
-        """Sets the timer at which the soak, or its extension, is over."""
+        """Sets the timer at which the soak, or its extension, is over. A job has no soak: its tests are run."""
+        if heard.incident.opened.job:
+            return await self.jobs.validate(heard)
         soak = await self._soak(heard.incident)
         await self.chassis.timers.set(heard.incident.id, SOAK, agent.whole_second(soak.window.end))
         return ()
@@ -154,6 +160,8 @@ class Validator:
     async def _recheck(self, incident: Incident) -> tuple[Rechecked, tuple[Measurement, ...]]:
         if incident.state is State.NONE:
             return Rechecked(status="unknown", reason="no such incident"), ()
+        if incident.opened.job:
+            return self.jobs.recheck(incident), ()
         try:
             target, alert = self._target(incident), incident.opened.alert
             check = target.check_for(alert.alertname) if alert else None

@@ -1,0 +1,44 @@
+"""Decides from runs of tests whether a job's repository is red, and whether a change cured it. Pure."""
+
+from collections.abc import Callable
+
+from autopatch.contract import events as ev
+from autopatch.contract.code import Report, Reports, TestTable
+from autopatch.contract.evidence import BlobRef
+from autopatch.repair.judging import Baseline, judge, table
+
+RED = ("failed", "error", "timed_out")
+Redact = Callable[[str], str]
+
+
+def reproduced(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[TestTable], TestTable]) -> ev.Event:
+    """Red when tests failed in every run. The run that is shown is the one with the fewest other failures, else with the most."""
+    pick = min if baseline.verdict == "red" else max
+    shown = fit(table(pick(ran.reports, key=_failures), ref)) if ran.reports else TestTable(report=ref)
+    if baseline.verdict == "red":
+        return ev.Reproduced(signal="tests", checks=(), tests=shown)
+    return ev.NotReproduced(kind=baseline.verdict, reason=f"{baseline.reason}: nothing is changed", tests=shown)
+
+
+def judged(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[TestTable], TestTable]) -> ev.Event:
+    """Recovered when what failed before failed again on the unchanged copy, and the changed copy keeps to the baseline."""
+    unchanged = next((r for r in ran.reports if r.trial == ""), None)
+    changed = next((r for r in ran.reports if r.trial == "diff"), None)
+    if changed is None or unchanged is None:
+        which = "changed" if changed is None else "unchanged"
+        return ev.NotRecovered(reason=f"the {which} copy was not run in time, so nothing is proven")
+    shown = fit(table(changed, ref))
+    if calm := [test for test in baseline.failing if unchanged.outcome(test) not in RED]:
+        reason = f"on the unchanged copy {named(calm)} did not fail again, so the change proves nothing"
+        return ev.NotRecovered(reason=reason, tests=shown)
+    verdict = judge(baseline, changed)
+    return ev.Recovered(tests=shown) if verdict.ok else ev.NotRecovered(reason=verdict.reason, tests=shown)
+
+
+def named(tests: list[str]) -> str:
+    """A few of them by name."""
+    return ", ".join(tests[:3]) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")
+
+
+def _failures(report: Report) -> tuple[int, bool]:
+    return sum(case.outcome in RED for case in report.cases), bool(report.problem)
