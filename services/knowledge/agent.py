@@ -32,8 +32,8 @@ class Outcome(Word):
 
 
 def lesson_id(signature: str, plan: Plan) -> str:
-    """The same fault answered by the same actions is the same lesson; preconditions and wording do not matter."""
-    recipe = [step.action.model_dump(mode="json") for step in plan.steps]
+    """The same fault answered by the same actions is the same lesson; preconditions, wording and a diff's base do not matter."""
+    recipe = [step.action.model_dump(mode="json", exclude={"base", "files"}) for step in plan.steps]
     return f"lesson-{digest(canonical([signature, recipe]))[:16]}"
 
 
@@ -170,6 +170,6 @@ def _told(event: ev.Event) -> str:
         ):
             return f"{event.name.replace('_', ' ').capitalize()}: {event.reason}"
         case ev.Recovered():
-            return "Recovered on live signals."
+            return "Recovered: all tests pass on a copy." if event.tests else "Recovered on live signals."
         case _:
             return ""

@@ -5,6 +5,8 @@ from datetime import timedelta
 import pytest
 
 from autopatch.contract import events as ev
+from autopatch.contract.actions import PatchCode
+from autopatch.contract import code
 from autopatch.contract.requests import Recall, Search
 from services.knowledge.adapters.sources.documents import read
 from services.knowledge.library import Library
@@ -150,3 +152,32 @@ async def test_two_incidents_that_end_at_once_both_count(store: Store) -> None:
     [lesson] = (await memory._library.search(Search(text="pool_size", kinds=("lesson",)))).items
     assert "recovered 5" in lesson.text
     assert diagnosed().signature == SIGNATURE
+
+
+PATCHED = plan((PatchCode(diff="d" * 64, base="tree-1", files=("calc.py",)),), target="calc", cause="calc.py:add")
+HEALED = [*until_applied(PATCHED, cause="calc.py:add"), ev.Recovered(tests=code.TestTable(passed=3))]
+
+
+async def test_a_resolved_job_leaves_its_diff_as_a_lesson_for_the_next_occurrence(store: Store) -> None:
+    memory = _memory(store)
+    [recorded] = await memory.learn(heard(HEALED))
+    recalled = await memory.recall(Recall(signature=SIGNATURE, target="calc", cause="calc.py:add"))
+    assert isinstance(recorded, ev.LessonRecorded)
+    assert [(lesson.id, lesson.plan.steps) for lesson in recalled.lessons] == [(recorded.lesson_id, PATCHED.steps)]
+
+
+async def test_the_same_diff_on_another_tree_is_the_same_lesson_and_another_diff_is_not(store: Store) -> None:
+    memory = _memory(store)
+    await memory.learn(heard(HEALED))
+    for name, patch in (("i2", PatchCode(diff="d" * 64, base="tree-2")), ("i3", PatchCode(diff="e" * 64, base="tree-1"))):
+        again = plan((patch,), target="calc", cause="calc.py:add")
+        events = [*until_applied(again, cause="calc.py:add"), ev.Recovered(tests=code.TestTable(passed=3))]
+        await memory.learn(heard(events, name=name))
+    assert sorted(lesson.recovered for lesson in await memory.lessons()) == [1, 2]
+
+
+async def test_what_a_job_left_says_that_tests_proved_it(store: Store) -> None:
+    memory = _memory(store)
+    await memory.learn(heard(HEALED))
+    [left] = await store.scroll("incidents", Where({"kind": ("incident",)}))
+    assert "all tests pass on a copy" in left.text and "live signals" not in left.text

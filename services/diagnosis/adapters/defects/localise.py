@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.llm.settings import Mode
+from autopatch.chassis.outline import outline
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.room import Heard, Reject
 from autopatch.chassis.telemetry import span
@@ -52,7 +53,7 @@ class Localiser:
         seen = await self._gathered(incident.id, Seen(job, report, baseline.failing), baseline)
         tree = read_archive(await self._chassis.blobs.get(job.snapshot))
         with span("localise") as current:
-            found = places(tree, report, seen.covered, baseline, issue=job.issue)[:KEPT]
+            found = places(tree, report, seen.covered, baseline, outline=outlines(tree, seen), issue=job.issue)[:KEPT]
             current.set_attribute("places", [_line(place) for place in found[: telling.SHOWN]])
             current.set_attribute("places.rejected", [_line(place) for place in found[telling.SHOWN : 25]])
             current.set_attribute("missing", list(seen.missing))
@@ -134,8 +135,16 @@ def chosen(report: Report, baseline: Baseline) -> tuple[str, ...]:
 
 def text_of(tree: Tree, place: Place) -> str:
     """The lines of a place."""
-    lines = tree.text(place.path).splitlines()
+    lines = tree[place.path].decode(errors="replace").splitlines() if place.path in tree else []
     return "\n".join(lines[place.start - 1 : place.end])
+
+
+def outlines(tree: Tree, seen: Seen) -> dict[str, list[tuple[str, int, int]]]:
+    """Functions of the files that a failing test touched, in languages other than Python, which localising reads by itself."""
+    touched = {path for one in seen.covered if one.test in seen.failing for path in one.lines}
+    touched |= {frame.path for case in seen.report.cases for frame in case.frames}
+    read = sorted(path for path in touched & tree.keys() if not path.endswith(".py"))
+    return {path: [(d.name, d.start, d.end) for d in outline(path, tree[path])] for path in read}
 
 
 def _line(place: Place) -> str:
