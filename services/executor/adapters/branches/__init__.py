@@ -1,0 +1,1 @@
+"""Fixes as branches: commits by git plumbing, pushes, pull and merge requests."""
