@@ -37,9 +37,10 @@ KEPT = 50
 class Localiser:
     """What the diagnosis does with incidents that are jobs."""
 
-    def __init__(self, chassis: Chassis, mode: Callable[[], Mode]) -> None:
+    def __init__(self, chassis: Chassis, mode: Callable[[], Mode], patience_s: float = PATIENCE_S) -> None:
         self._chassis = chassis
         self._mode = mode
+        self._patience_s = patience_s
 
     async def diagnose(self, heard: Heard) -> Sequence[ev.Event]:
         """Raises Unavailable when the sandbox is away; missing knowledge or coverage is only noted."""
@@ -70,8 +71,9 @@ class Localiser:
         asked = asyncio.create_task(self._similar(seen))
         try:
             covered, lacking = await self._covered(incident_id, seen, baseline)
-            await asyncio.wait({asked}, timeout=PATIENCE_S)
-            similar, without = asked.result() if asked.done() else ((), f"code: not read within {PATIENCE_S:.0f} s of the tests")
+            await asyncio.wait({asked}, timeout=self._patience_s)
+            late = f"code: not read within {self._patience_s:g} s of the tests"
+            similar, without = asked.result() if asked.done() else ((), late)
         finally:
             asked.cancel()
             await asyncio.wait({asked})

@@ -67,7 +67,8 @@ class Jobs:
         found = incident.last(ev.Reproduced)
         if found is None or found.tests is None:
             return Rechecked(status="unknown", reason="the job's tests have not been run yet")
-        return Rechecked(status="red", reason=f"{found.tests.failed} tests of the snapshot fail, and a snapshot does not change")
+        reason = f"{found.tests.failed} of the snapshot's tests failed, and a snapshot does not change"
+        return Rechecked(status="red", reason=reason)
 
     async def _run(self, request: RunTests) -> tuple[Reports, BlobRef]:
         ran = await self._chassis.asker.ask(request, RanTests)
