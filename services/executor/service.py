@@ -15,6 +15,7 @@ from services.executor.acting import Acting
 from services.executor.adapters.delivery.start import HandsFor, look_around, rehearsal_for
 from services.executor.adapters.policy_file import usable_policy
 from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.workshop.start import workshop_for
 from services.executor.deciding import Deciding
 from services.executor.ports import Hands, Rehearse
 from services.executor.settings import Settings
@@ -34,6 +35,7 @@ def build(
     deciding = Deciding(chassis, hands_on, rehearse or rehearsal_for(settings, engine), lambda: usable_policy(policy), crash)
     acting = Acting(chassis, hands_on, crash)
     answers = Answers(chassis, hands_on)
+    workshop = workshop_for(settings, engine, chassis.blobs)
 
     return Room(
         name="executor",
@@ -43,7 +45,7 @@ def build(
             ev.RollingBack: acting.rolling_back, ev.Cancelled: acting.cancelled,
         },
         timers={"expiry": deciding.expiry},
-        responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs},
+        responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs, rq.RunTests: workshop.run_tests},
         shielded=frozenset({ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled}),
         on_start=(lambda: look_around(settings, engine),),
     )

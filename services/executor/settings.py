@@ -19,6 +19,8 @@ class Settings(RoomSettings):
     sandbox_slots: int = Field(default=1, ge=1, le=16, description="sandbox runs at a time")
     sandbox_cpus: float = Field(default=1, gt=0, description="processor cores that one sandbox run may use")
     sandbox_runtime: str = Field(default="", description="its container runtime; empty: runsc where the engine has it, else runc")
+    python_image: str = Field(default="autopatch-sandbox:bookworm", description="image in which Python repositories are tested")
+    node_image: str = Field(default="autopatch-node:bookworm", description="image in which Node repositories are tested")
     process_path: str = Field(default="/usr/local/bin:/usr/bin:/bin", description="PATH of local processes that are targets")
     stop_grace_s: float = Field(default=10, ge=0, description="seconds that a target has to end by itself")
     well_s: float = Field(default=60, gt=0, description="seconds that a target has to be well after a start")

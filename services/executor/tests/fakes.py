@@ -11,8 +11,9 @@ from autopatch.chassis.room import Heard, RetryLater, Room
 from autopatch.contract import events as ev
 from autopatch.contract import requests as rq
 from autopatch.contract.errors import Conflict, Unavailable
-from autopatch.contract.evidence import Rehearsal
+from autopatch.contract.evidence import BlobRef, Rehearsal
 from autopatch.contract.lifecycle import Incident, is_current
+from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, Precondition
 from autopatch.contract.target import Target
 from services.executor.adapters.delivery.checks import demand
@@ -178,6 +179,24 @@ class FakeControl:
         return self.why
 
 
+class FakeBlobs:
+    """By digest."""
+
+    def __init__(self, need: Callable[[str], None]) -> None:
+        self.kept: dict[str, bytes] = {}
+        self._need = need
+
+    async def put(self, data: bytes) -> BlobRef:
+        self._need("blobs")
+        name = digest(data)
+        self.kept[name] = data
+        return BlobRef(name=name, size=len(data), digest=name)
+
+    async def get(self, ref: BlobRef) -> bytes:
+        self._need("blobs")
+        return self.kept[ref.digest]
+
+
 class FakeTargets:
     """By name."""
 
@@ -206,6 +225,7 @@ class FakeChassis:
         self.asker = FakeAsker(self._need, self.log)
         self.timers = FakeTimers()
         self.control = FakeControl(self._need)
+        self.blobs = FakeBlobs(self._need)
         self.targets = FakeTargets(targets)
 
     def _need(self, what: str) -> None:

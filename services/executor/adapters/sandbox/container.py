@@ -58,7 +58,7 @@ class DockerSandbox:
 
     async def _create(self, run: _Run, job: Job) -> None:
         labels = {RUN: run.name, OWNER: myself(), EXPIRES: str(int(time.time() + job.timeout_s + 2 * _GRACE_S))}
-        options = container_options(self._limits, run.name, run.runtime, job.command, job.timeout_s)
+        options = container_options(self._limits, run.name, run.runtime, job)
 
         def create(client: DockerClient) -> None:
             client.images.get(job.image)

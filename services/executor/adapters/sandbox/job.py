@@ -7,12 +7,16 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Job:
-    """One command for the sandbox. `files` are put into its work folder, paths relative to it."""
+    """One command for the sandbox. `files` are put into its work folder, paths relative to it.
+
+    `first`: it is process 1 of its container, which nothing inside can end or look into; it has to keep its own time.
+    """
 
     image: str
     command: tuple[str, ...]
     timeout_s: float
     files: Mapping[str, bytes] = field(default_factory=dict)
+    first: bool = False
 
 
 @dataclass(frozen=True)

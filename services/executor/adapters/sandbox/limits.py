@@ -9,6 +9,8 @@ from typing import Any
 
 from docker.types import LogConfig, Ulimit
 
+from services.executor.adapters.sandbox.job import Job
+
 NOBODY = 65534
 WORK = "/work"
 MIB = 1024 * 1024
@@ -16,7 +18,7 @@ GO = ".autopatch-go"
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
 }
-_STARTER = f"until [ -e {WORK}/{GO} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; exec timeout -k 1 \"$0\" \"$@\""
+_STARTER = f"until [ -e {WORK}/{GO} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; "
 """Files can be put into a sized volume only while a container runs, so the command waits for the last of them."""
 
 
@@ -40,19 +42,20 @@ def volume_options(limits: Limits) -> dict[str, str]:
     return {"type": "tmpfs", "device": "tmpfs", "o": options}
 
 
-def container_options(limits: Limits, volume: str, runtime: str, command: tuple[str, ...], timeout_s: float) -> dict[str, Any]:
+def container_options(limits: Limits, volume: str, runtime: str, job: Job) -> dict[str, Any]:
     """Arguments for docker's `create`, without image, name and labels."""
     inside = runtime == "runsc"
+    within = [f'{_STARTER}exec "$@"', "sh"] if job.first else [f'{_STARTER}exec timeout -k 1 "$0" "$@"', f"{job.timeout_s:g}"]
     return {
-        "entrypoint": ["sh", "-c", _STARTER, f"{timeout_s:g}"],
-        "command": list(command),
+        "entrypoint": ["sh", "-c", *within],
+        "command": list(job.command),
         "runtime": runtime,
         "user": f"{NOBODY}:{NOBODY}",
         "working_dir": WORK,
         "environment": ENVIRONMENT,
         "network_mode": "none",
         "ipc_mode": "private",
-        "init": True,
+        "init": not job.first,
         "read_only": True,
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges", f"seccomp={files(__package__).joinpath('seccomp.json').read_text()}"],

@@ -1,0 +1,18 @@
+"""The workshop over the settings."""
+
+from autopatch.chassis.chassis import Blobs
+from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.limits import MIB, Limits
+from services.executor.adapters.workshop.responder import Workshop
+from services.executor.settings import Settings
+
+REPORTS = 32 * MIB
+"""Bytes that the reports of one request may have."""
+
+
+def workshop_for(settings: Settings, engine: Engine, blobs: Blobs) -> Workshop:
+    """In the sandboxes of that engine."""
+    limits = Limits(cpus=settings.sandbox_cpus, output=REPORTS)
+    sandbox = DockerSandbox(engine, limits, slots=settings.sandbox_slots, runtime=settings.sandbox_runtime)
+    return Workshop(sandbox, blobs, {"python": settings.python_image, "node": settings.node_image})
