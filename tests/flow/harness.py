@@ -27,6 +27,7 @@ from autopatch.contract.lifecycle import Incident, State
 from services.gateway.adapters.http import tokens
 from tests.flow.checks import check
 from tests.flow.hands import ScriptedHands, rehearsed_green
+from tests.flow.sandbox import ScriptedSandbox
 from tests.flow.world import World
 
 WEBHOOK_TOKEN = "a-webhook-token-of-the-tests"
@@ -74,6 +75,8 @@ class Flow:
     rooms: dict[str, Running]
     token: str
     hands: ScriptedHands
+    sandbox: ScriptedSandbox
+    """Of jobs, when the test brought one."""
     urls: dict[str, str] = field(default_factory=dict)
     """Where a room is that runs in another process."""
     starts: dict[str, datetime] = field(default_factory=dict)
@@ -242,18 +245,23 @@ def settings_for(folder: Path, world: World) -> Given:
     }
 
 
-def blueprint(room: str, given: Given, **adapters: Any) -> Blueprint:
-    """A room with its settings and, where a test wants it, adapters of its own."""
+def blueprint(room: str, given: Given, *, sandbox: ScriptedSandbox | None = None, **adapters: Any) -> Blueprint:
+    """A room with its settings and, where a test wants it, adapters of its own. The executor is given the sandbox."""
     build: Callable[..., Any] = import_module(f"services.{room}.service").build
     settings = import_module(f"services.{room}.settings").Settings
-    return Blueprint(room, settings, lambda s, c: build(s, c, **adapters), given.get(room, {}))
+
+    def made(own: Any, chassis: Any) -> Any:
+        parts = {"workshop": sandbox.on(chassis)} if sandbox and room == "executor" else {}
+        return build(own, chassis, **parts, **adapters)
+
+    return Blueprint(room, settings, made, given.get(room, {}))
 
 
 @asynccontextmanager
 async def flow(
     folder: Path, names: Sequence[str] = ("payments",), *, rung: str = "auto", ttl: float = 900, given: Given | None = None,
     adapters: dict[str, dict[str, Any]] | None = None, rooms: Sequence[str] = ROOMS, world: dict[str, Any] | None = None,
-    given_all: dict[str, Any] | None = None, log_level: str = "WARNING",
+    given_all: dict[str, Any] | None = None, log_level: str = "WARNING", sandbox: ScriptedSandbox | None = None,
 ) -> AsyncIterator[Flow]:
     """Everything up; everything down again. `world`: further arguments of World; `given_all`: settings that all rooms share."""
     logs.set_up(log_level)
@@ -266,12 +274,13 @@ async def flow(
         "nats_url": server.url, "nkey_folder": str(keys), "targets": str(folder / "targets"), "state": str(folder / "state"),
         "ack_wait_s": 3, "retry_s": 0.2, "publish_budget_s": 5, **(given_all or {}),
     })
-    it = Flow(server, scene, common, {}, token, ScriptedHands(folder / "journal"))
+    it = Flow(server, scene, common, {}, token, ScriptedHands(folder / "journal"), sandbox or ScriptedSandbox())
     own: dict[str, dict[str, Any]] = {"executor": {"hands": it.hands, "rehearse": rehearsed_green}}
     settings = settings_for(folder, scene)
     for room in ROOMS:
         parts = {**own.get(room, {}), **(adapters or {}).get(room, {})}
-        it.blueprints[room] = blueprint(room, {room: {**settings[room], **(given or {}).get(room, {})}}, **parts)
+        own_settings = {room: {**settings[room], **(given or {}).get(room, {})}}
+        it.blueprints[room] = blueprint(room, own_settings, sandbox=sandbox, **parts)
     async with AsyncExitStack() as stack:
         stack.callback(server.kill)
         server.start()

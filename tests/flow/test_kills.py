@@ -20,6 +20,7 @@ from autopatch.contract import events as ev
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.lifecycle import TERMINAL, Incident, State, chain_faults
 from tests.flow.harness import Flow, flow, settings_for, told
+from tests.flow.sandbox import ScriptedSandbox
 
 EXECUTOR_POINTS = ("executor_claimed", "executor_before_effect", "executor_after_effect", "executor_before_return")
 PASSED_BY: dict[str, Sequence[str]] = {
@@ -40,6 +41,8 @@ class Victim:
         self._folder, self._room, self._it, self._guarded = folder, room, it, guarded
         self._process: subprocess.Popen[bytes] | None = None
         self.died_at = 0.0
+        self.jobs = False
+        """Is it given the scripted sandbox of jobs?"""
 
     def begin(self, point: str) -> None:
         """Start the room, ready to die at a point."""
@@ -49,7 +52,7 @@ class Victim:
             settings["port"] = int(self._it.url(self._room).rsplit(":", 1)[1]) if self._room in self._it.urls else 0
         order = {
             "point": point, "guarded": self._guarded, "settings": settings,
-            "common": self._it.common.model_dump(mode="json"),
+            "common": self._it.common.model_dump(mode="json"), "jobs": self.jobs,
         }
         (self._folder / "victim.json").write_text(json.dumps(order))
         self.start()
@@ -89,10 +92,12 @@ class Victim:
 
 
 @asynccontextmanager
-async def hunted(folder: Path, room: str, names: Sequence[str], *, guarded: bool = True) -> AsyncIterator[tuple[Flow, Victim]]:
+async def hunted(
+    folder: Path, room: str, names: Sequence[str], *, guarded: bool = True, sandbox: ScriptedSandbox | None = None
+) -> AsyncIterator[tuple[Flow, Victim]]:
     """All rooms but one in this process, that one in another."""
     rung = "approve" if room == "gateway" else "auto"
-    async with flow(folder, names, rung=rung, rooms=[r for r in ROOMS if r != room]) as it:
+    async with flow(folder, names, rung=rung, rooms=[r for r in ROOMS if r != room], sandbox=sandbox) as it:
         victim = Victim(folder, room, it, guarded=guarded)
         try:
             yield it, victim

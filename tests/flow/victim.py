@@ -19,6 +19,7 @@ from autopatch.chassis.runner import Runner
 from autopatch.chassis.settings import Common
 from tests.flow.hands import ScriptedHands, rehearsed_green
 from tests.flow.harness import blueprint
+from tests.flow.sandbox import ScriptedSandbox
 
 
 class Death:
@@ -54,7 +55,7 @@ async def main(folder: Path, room: str) -> None:
         adapters = {"hands": hands, "rehearse": rehearsed_green, "crash": lambda p: death.now(f"executor_{p}")}
     if not order["guarded"]:
         Runner._wanted = lambda *_: True  # type: ignore[method-assign]  # noqa: SLF001
-    made = blueprint(room, {room: order["settings"]}, **adapters)
+    made = blueprint(room, {room: order["settings"]}, sandbox=ScriptedSandbox() if order["jobs"] else None, **adapters)
     async with AsyncExitStack() as stack:
         running = await start(made, common, stack, crash=death.at)
         (folder / "victim.url").write_text(running.url)

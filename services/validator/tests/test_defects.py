@@ -158,10 +158,16 @@ async def test_a_missing_engine_is_waited_for() -> None:
     assert caught.value.service == "docker"
 
 
-async def test_a_sandbox_that_was_lost_proves_nothing_and_is_asked_for_again() -> None:
-    with pytest.raises(Unavailable) as caught:
-        await Case((RED[0], run(1, ended="lost"), RED[2])).decided()
-    assert caught.value.service == "docker"
+async def test_a_sandbox_that_was_lost_is_asked_for_once_more() -> None:
+    case = Case((RED[0], run(1, ended="lost", problem="killed")), RED)
+    assert isinstance(await case.decided(), ev.Reproduced) and len(case.sandbox.asked) == 2
+
+
+async def test_a_sandbox_that_is_lost_again_is_an_error_of_the_environment() -> None:
+    case = Case((run(0, ended="lost", problem="killed"),))
+    found = await case.decided()
+    assert isinstance(found, ev.NotReproduced) and found.kind == "environment_error" and "killed" in found.reason
+    assert len(case.sandbox.asked) == 2
 
 
 async def test_secrets_that_a_test_prints_reach_no_event() -> None:

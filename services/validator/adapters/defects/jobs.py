@@ -11,7 +11,6 @@ from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.code import CodeJob, Report, Reports, TestCase, TestTable
-from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.requests import RanTests, Rechecked, RunTests
@@ -71,11 +70,12 @@ class Jobs:
         return Rechecked(status="red", reason=reason)
 
     async def _run(self, request: RunTests) -> tuple[Reports, BlobRef]:
-        ran = await self._chassis.asker.ask(request, RanTests)
-        reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports))
-        lost = next((r for r in reports.reports if r.ended == "lost"), None)
-        if lost is not None:
-            raise Unavailable("docker", f"the sandbox was lost during a run: {redact(lost.problem)[:300]}".rstrip(": "))
+        """A sandbox that was lost may have been ended from outside, so it is tried once more; then that is how the run ended."""
+        for last in (False, True):
+            ran = await self._chassis.asker.ask(request, RanTests)
+            reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports))
+            if last or not any(report.ended == "lost" for report in reports.reports):
+                break
         return reports, ran.reports
 
     async def _baseline(self, incident: Incident) -> Baseline:
