@@ -1,0 +1,1 @@
+"""Support tickets: how urgent they are, and which one comes next."""

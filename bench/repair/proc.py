@@ -1,0 +1,51 @@
+"""Run a program to its end or to its limit, and leave nothing of it behind."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_KEPT = 200_000
+
+
+@dataclass(frozen=True)
+class Ran:
+    """`code` is None when it was stopped at its limit. Texts are what was printed, at most the last 200 kB."""
+
+    code: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+def run(command: Sequence[str], folder: Path, env: Mapping[str, str], limit_s: float, stdin: bytes = b"") -> Ran:
+    """The program in a session of its own; at the limit the whole session is killed. Raises OSError when it cannot start."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        began = time.monotonic()
+        child = subprocess.Popen(
+            list(command), cwd=folder, env=dict(env), stdin=given, stdout=out, stderr=err, start_new_session=True
+        )
+        try:
+            code: int | None = child.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+        seconds = time.monotonic() - began
+        return Ran(code, _text(out), _text(err), seconds)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - _KEPT))
+    return file.read().decode("utf-8", "replace")
