@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autopatch.contract.errors import OperatorError
+from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.repair.tree import Files, tree_digest, write_archive
 from services.executor.adapters.branches.git import Git, GitFailed, names
 
@@ -174,6 +174,10 @@ def _listed(git: Git, environment: Mapping[str, str]) -> list[bytes]:
         if "not a git repository" in error.said:
             return []
         raise OperatorError(f"{git.folder}: git: {error.said}", tip="`git status` there should work") from None
+    except Unavailable:
+        if any((at / ".git").exists() for at in (git.folder, *git.folder.parents)):
+            raise
+        return []
     if inside != "true":
         raise OperatorError(f"{git.folder} has no working tree", tip="name a checkout, not a bare repository or .git")
     ignores = Git(git.folder, environment=environment, neutral=False).ask("config", "--type=path", "core.excludesFile")

@@ -49,7 +49,8 @@ class _Forge:
         self._remote = remote
         headers = {
             "github": {
-                "Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"
+                "Authorization": f"Bearer {token}", "Accept": "application/vnd.github+json, application/json",
+                "X-GitHub-Api-Version": "2022-11-28",
             },
             "gitlab": {"PRIVATE-TOKEN": token, "Accept": "application/json"},
         }[remote.kind]

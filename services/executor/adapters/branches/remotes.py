@@ -72,7 +72,7 @@ def push(folder: Path, remote: Remote, commit: str, branch: str, environment: Ma
     if remote.url.startswith("https://") and remote.token.get_secret_value():
         own = _header(remote)
     try:
-        git.run("push", "--no-verify", "--porcelain", "--", remote.url, f"{commit}:refs/heads/{branch}", extra=own)
+        git.run("push", "--no-verify", "--", remote.url, f"{commit}:refs/heads/{branch}", extra=own)
     except GitFailed as error:
         raise _told(remote, branch, error.said) from None
 
@@ -84,9 +84,10 @@ def _header(remote: Remote) -> dict[str, str]:
     parts = urlsplit(remote.url)
     where = f"https://{parts.hostname}{f':{parts.port}' if parts.port else ''}/"
     return {
-        "GIT_CONFIG_COUNT": "2", "GIT_CONFIG_KEY_0": f"http.{where}.extraHeader",
+        "GIT_CONFIG_COUNT": "3", "GIT_CONFIG_KEY_0": f"http.{where}.extraHeader",
         "GIT_CONFIG_VALUE_0": f"Authorization: Basic {word}",
         "GIT_CONFIG_KEY_1": "credential.helper", "GIT_CONFIG_VALUE_1": "",
+        "GIT_CONFIG_KEY_2": "http.followRedirects", "GIT_CONFIG_VALUE_2": "false",
     }
 
 
