@@ -21,6 +21,7 @@ from autopatch.contract.target import Target
 from services.planner import agent
 from services.planner.adapters.model import ModelSource
 from services.planner.binding import bind
+from services.planner.defects import Defects
 from services.planner.ports import Offer, PlanSource, Question
 from services.planner.settings import Settings
 from services.planner.sources import LessonSource, RunbookSource
@@ -52,6 +53,7 @@ class Planner:
         self._chassis = chassis
         self._source = source
         self._llm = llm
+        self._defects = Defects(settings, chassis)
 
     async def start(self) -> None:
         """Makes the model, when the settings name one."""
@@ -72,6 +74,8 @@ class Planner:
         failed, stale = agent.failures(incident), agent.stale_in_a_row(incident)
         if isinstance(heard.event, ev.Stale) and stale > self._settings.max_stale:
             return (agent.kept_changing(stale, heard.event.reason),)
+        if incident.opened.job is not None:
+            return await self._defects.plan(heard, self._llm)
         if incident.attempts >= self._settings.max_attempts:
             return (agent.gave_up(failed),)
         target, diagnosed, signal = self._facts(incident)

@@ -16,3 +16,7 @@ class Settings(RoomSettings):
     max_attempts: int = Field(default=3, ge=1, description="plans that may fail before a person is asked")
     max_stale: int = Field(default=5, ge=1, description="plans in a row that may be overtaken by changes of the target")
     prompt_tokens: int = Field(default=1500, ge=600, description="longest prompt; a local model reads 87 tokens a second")
+    answer_tokens: int = Field(default=300, ge=50, description="longest code a local model writes at once, at 28 tokens a second")
+    context_lines: int = Field(default=400, ge=50, description="most code that a remote model is shown")
+    templates_s: float = Field(default=8, gt=0, description="seconds for single edits before a model is asked")
+    templates_alone_s: float = Field(default=45, gt=0, description="the same where there is no model")

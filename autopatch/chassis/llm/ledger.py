@@ -104,10 +104,13 @@ class Ledger:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, incident: Incident, limits: Limits, *, listen: Iterable[Callable[[Entry], None]] = ()) -> "Ledger":
-        """For an incident as the log tells it: what any room reported on its events is spent already."""
+    def of(
+        cls, incident: Incident, limits: Limits, *, earlier: Iterable[ModelUse] = (), listen: Iterable[Callable[[Entry], None]] = ()
+    ) -> "Ledger":
+        """For an incident as the log tells it: what any room reported on its events is spent, and `earlier`, which none tells."""
         reported = (getattr(stored.envelope.data, "model", None) for stored in incident.log)
-        return cls(incident.id, limits, spent=[use for use in reported if isinstance(use, ModelUse)], listen=listen)
+        spent = [*earlier, *(use for use in reported if isinstance(use, ModelUse))]
+        return cls(incident.id, limits, spent=spent, listen=listen)
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -1,0 +1,114 @@
+"""What a repair starts from, as the log and the object store tell it, and the ground that a round of it stands on."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.room import Reject
+from autopatch.contract import events as ev
+from autopatch.contract.actions import PatchCode
+from autopatch.contract.code import CodeJob, Place, Places, Report, Reports
+from autopatch.contract.errors import ContractError
+from autopatch.contract.evidence import BlobRef
+from autopatch.contract.lifecycle import Incident
+from autopatch.repair.diffs import apply_diff
+from autopatch.repair.judging import Baseline, expected
+from autopatch.repair.paths import is_test
+from autopatch.repair.tree import Files, read_archive
+from services.planner.adapters.gate.candidate import Changes, key_of
+from services.planner.ports import Failure
+
+
+@dataclass(frozen=True)
+class Case:
+    """One job, red. `red` is a run of the unchanged copy; `failed` holds the keys of what was tried in this incident before."""
+
+    incident: Incident
+    job: CodeJob
+    tree: Files
+    baseline: Baseline
+    red: Report
+    places: tuple[Place, ...]
+    diagnosed: ev.Diagnosed
+    failures: tuple[Failure, ...] = ()
+    failed: frozenset[str] = frozenset()
+
+    @property
+    def tests(self) -> Mapping[str, bytes]:
+        """The files that are tests."""
+        return {path: data for path, data in self.tree.items() if is_test(path)}
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a round's candidates are built upon: the snapshot, or the snapshot with a change that healed a part of the tests."""
+
+    tree: Files
+    changes: Changes
+    places: tuple[Place, ...]
+    failing: frozenset[str]
+    report: Report
+    description: str = ""
+
+    @classmethod
+    def of(cls, case: Case) -> "Ground":
+        """The snapshot."""
+        return cls(case.tree, {}, case.places, frozenset(case.baseline.failing), case.red)
+
+    def with_change(self, case: Case, changes: Changes, failing: frozenset[str], report: Report, description: str) -> "Ground":
+        """The snapshot with `changes`, of which `failing` are left."""
+        tree = case.tree.changed(changes)
+        places = tuple(moved(place, case.tree.get(place.path, b""), tree.get(place.path, b"")) for place in case.places)
+        return Ground(tree, changes, places, failing, report, description)
+
+
+async def load(chassis: Chassis, incident: Incident, failures: tuple[Failure, ...]) -> Case:
+    """Raises Reject when the log does not hold what a job's has, Unavailable when the object store does not answer."""
+    job, diagnosed, reproduced = incident.opened.job, incident.last(ev.Diagnosed), incident.last(ev.Reproduced)
+    if job is None or diagnosed is None or reproduced is None or reproduced.tests is None or reproduced.tests.report is None:
+        raise Reject(f"incident {incident.id} has no diagnosis of runs of its tests")
+    runs = Reports.model_validate_json(await chassis.blobs.get(reproduced.tests.report)).reports
+    baseline = expected(runs)
+    if baseline.verdict != "red":
+        raise Reject(f"the tests of incident {incident.id} are not red: {baseline.reason}")
+    tree = await asyncio.to_thread(read_archive, await chassis.blobs.get(job.snapshot))
+    places: tuple[Place, ...] = ()
+    if diagnosed.places is not None:
+        places = Places.model_validate_json(await chassis.blobs.get(diagnosed.places)).places
+    failed = [key for failure in failures if (key := await _key(chassis, tree, failure)) is not None]
+    red = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
+    return Case(incident, job, tree, baseline, red, places, diagnosed, failures, frozenset(failed))
+
+
+async def diff_of(chassis: Chassis, actions: Sequence[object]) -> bytes | None:
+    """The diff of a plan that patches code, None for any other. Raises Unavailable."""
+    patch = next((action for action in actions if isinstance(action, PatchCode)), None)
+    return None if patch is None else await chassis.blobs.get(BlobRef(name=patch.diff, size=0, digest=patch.diff))
+
+
+async def _key(chassis: Chassis, tree: Files, failure: Failure) -> str | None:
+    diff = await diff_of(chassis, [step.action for step in failure.plan.steps])
+    try:
+        return None if diff is None else key_of(apply_diff(diff, tree))
+    except ContractError:
+        return None
+
+
+def moved(place: Place, before: bytes, after: bytes) -> Place:
+    """The place in a file that was changed: what lies behind the change moves with it, what holds it grows."""
+    old, new = before.splitlines(), after.splitlines()
+    grown = len(new) - len(old)
+    at = next((n for n, (one, other) in enumerate(zip(old, new, strict=False), 1) if one != other), min(len(old), len(new)) + 1)
+    if not grown or place.end < at:
+        return place
+    start = place.start + grown if place.start > at else place.start
+    lines = {(line + grown if line > at else line): score for line, score in place.lines.items()}
+    return place.model_copy(update={
+        "start": max(1, start), "end": max(start, place.end + grown, 1), "lines": {n: s for n, s in lines.items() if n > 0}
+    })
+
+
+def without(baseline: Baseline, failing: frozenset[str]) -> Baseline:
+    """The baseline with only these tests to be healed."""
+    return replace(baseline, failing=tuple(sorted(failing)))

@@ -1,0 +1,95 @@
+"""Which of several changes that pass is taken, and when that choice is too weak to be made without a model."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from autopatch.chassis.telemetry import span
+from autopatch.contract.code import Place
+from autopatch.contract.errors import Unavailable
+from autopatch.repair.ranking import Survivor, change_size, lifts_constants, probe_inputs, rank
+from services.planner.adapters.gate.candidate import Tried, key_of
+from services.planner.adapters.gate.case import Case
+from services.planner.adapters.gate.trials import Gate
+
+PROBED = 8
+"""Changes that are told apart by generated inputs at most."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """Best first. `weak` says why the first is not to be trusted alone; '' when it is."""
+
+    order: tuple[Tried, ...] = ()
+    survivors: tuple[Survivor, ...] = ()
+    weak: str = ""
+
+
+async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
+    """Equal changes count once. Raises nothing of its own: inputs that cannot be generated tell nothing apart."""
+    unique = list({key_of(one.candidate.changes): one for one in reversed(passed)}.values())[::-1]
+    if not unique:
+        return Ranked()
+    with span("rank candidates", candidates=len(unique)) as current:
+        prints = await _fingerprints(case, gate, unique[:PROBED]) if len(unique) > 1 else {}
+        described = await asyncio.to_thread(lambda: [_survivor(case, one, prints) for one in unique])
+        order = rank(described)
+        by_id = {one.candidate.id: one for one in unique}
+        weak = weakness(order)
+        current.set_attribute("order", [f"{one.id} {one.description[:120]}" for one in order])
+        current.set_attribute("fingerprints", len(set(prints.values())))
+        current.set_attribute("weak", weak)
+    return Ranked(tuple(by_id[one.id] for one in order), order, weak)
+
+
+def weakness(order: Sequence[Survivor]) -> str:
+    """Why the first of them may well be one that only fits the visible tests; '' when nothing says so."""
+    if order[0].lifted:
+        return "it holds constants that only the tests hold"
+    prints = {one.fingerprint for one in order}
+    if len(prints) > 1:
+        return "changes that pass the tests disagree on generated inputs"
+    if len(order) > 1 and prints == {()}:
+        return "several different changes pass the tests, and nothing tells them apart"
+    return ""
+
+
+def _survivor(case: Case, one: Tried, prints: Mapping[str, tuple[str, ...]]) -> Survivor:
+    candidate = one.candidate
+    return Survivor(
+        id=candidate.id, changes=candidate.files, description=candidate.description, origin=candidate.origin,
+        prior=candidate.prior, lifted=lifts_constants(case.tree, candidate.files, case.tests),
+        fingerprint=prints.get(candidate.id, ()), size=change_size(case.tree, candidate.files), whole=one.whole,
+    )
+
+
+async def _fingerprints(case: Case, gate: Gate, passed: Sequence[Tried]) -> dict[str, tuple[str, ...]]:
+    """What the function that most of them change returns for generated inputs."""
+    place = _changed(case, passed)
+    script = probe_inputs(case.tree, place, case.tests) if place else ""
+    if not script:
+        return {}
+    try:
+        printed = await gate.outputs([one.candidate for one in passed], script)
+    except Unavailable:
+        return {}
+    return {name: answers for name, text in printed.items() if (answers := _answers(text))}
+
+
+def _changed(case: Case, passed: Sequence[Tried]) -> Place | None:
+    """The most suspicious place in a file that every one of them changes."""
+    shared = set.intersection(*(set(one.candidate.changes) for one in passed))
+    return next((place for place in case.places if place.path in shared and place.name), None)
+
+
+def _answers(text: str) -> tuple[str, ...]:
+    """The list on the last line that holds one."""
+    for line in reversed(text.strip().splitlines()):
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, list):
+            return tuple(str(item) for item in found)
+    return ()

@@ -1,0 +1,125 @@
+"""Runs candidates in the sandbox, by asking the executor: first against the failing tests, then against the whole suite."""
+
+from collections.abc import Sequence
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.redaction import redact
+from autopatch.contract.code import CodeJob, Report, Reports, Trials
+from autopatch.contract.errors import ContractError, Unavailable
+from autopatch.contract.requests import RanTests, RunTests
+from autopatch.repair.diffs import make_diff
+from autopatch.repair.forgeries import suspicions
+from autopatch.repair.judging import judge
+from autopatch.repair.patch_policy import refusals
+from services.planner.adapters.gate.candidate import Candidate, Tried
+from services.planner.adapters.gate.case import Case
+
+LONGEST_S = 840.0
+START_S = 60.0
+"""What copies and containers may take besides the tests."""
+FEW = 5
+"""Passing tests that are run at once with the failing ones."""
+ASKED_BYTES = 24_000
+"""Of test ids in one request."""
+SLOWER = 10
+"""A candidate's test may take so many times what the slowest one took before it is given up: most that do loop for ever."""
+QUICKEST_S = 1.0
+
+
+class Gate:
+    """The same for candidates of every origin."""
+
+    def __init__(self, chassis: Chassis, case: Case) -> None:
+        self._chassis = chassis
+        self._case = case
+        failing = case.baseline.failing
+        few = len(case.baseline.passing) <= FEW or sum(len(test.encode()) + 4 for test in failing) > ASKED_BYTES
+        self._only = () if few else failing
+
+    @property
+    def own_s(self) -> float:
+        """Seconds that the failing tests take by themselves, those that were given up not counted."""
+        return sum(c.seconds for c in self._case.red.cases if c.id in self._case.baseline.failing and c.outcome != "timed_out")
+
+    def refused(self, candidate: Candidate) -> str:
+        """Why this candidate is not even run: what the executor would refuse as a patch, and what could forge a verdict."""
+        tree = self._case.tree
+        try:
+            found = list(refusals(make_diff(tree, tree.changed(candidate.changes)), tree))
+        except ContractError as error:
+            return str(error)
+        for path, data in candidate.changes.items():
+            found += suspicions(path, tree.get(path, b""), data or b"")
+        return "; ".join(found[:3])
+
+    async def screen(self, candidates: Sequence[Candidate], *, limit_s: float = LONGEST_S, enough: int = 0) -> list[Tried]:
+        """Against the failing tests, in this order, until `enough` passed or the time is over; what was not reached is left out.
+
+        Raises Unavailable.
+        """
+        job = self._quick() if enough else self._case.job
+        ran = await self._run(candidates, job, self._only, limit_s=limit_s, enough=enough)
+        return [self._held(candidate, report) for candidate, report in ran]
+
+    async def confirm(self, tried: Sequence[Tried]) -> list[Tried]:
+        """Against the whole suite: those that still stand, `whole`, and those that do not with why. Raises Unavailable."""
+        known = [one for one in tried if one.whole]
+        rest = [one.candidate for one in tried if not one.whole]
+        ran = await self._run(rest, self._case.job, ()) if rest else []
+        return known + [self._judged(candidate, report) for candidate, report in ran]
+
+    async def outputs(self, candidates: Sequence[Candidate], script: str) -> dict[str, str]:
+        """What a script prints on each candidate's copy, by id. Raises Unavailable."""
+        job = self._case.job.model_copy(update={"command": ("python3", "-c", script)})
+        ran = await self._run(candidates, job, (), limit_s=START_S)
+        return {candidate.id: report.output for candidate, report in ran if report.ended == "finished"}
+
+    async def _run(
+        self, candidates: Sequence[Candidate], job: CodeJob, only: tuple[str, ...], *, limit_s: float = LONGEST_S, enough: int = 0
+    ) -> list[tuple[Candidate, Report]]:
+        document = Trials(trials=tuple(candidate.trial for candidate in candidates)).model_dump_json().encode()
+        longest = min(LONGEST_S, START_S + len(candidates) * job.suite_s, limit_s)
+        ran = await self._chassis.asker.ask(RunTests(
+            incident_id=self._case.incident.id, job=job, trials=await self._chassis.blobs.put(document), only=only,
+            enough=enough, limit_s=longest,
+        ), RanTests)
+        reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports)).reports
+        if reports and all(report.ended == "lost" for report in reports):
+            raise Unavailable("docker", f"the sandbox was lost during a run: {redact(reports[0].problem)[:300]}".rstrip(": "))
+        by_id = {report.trial: report for report in reports}
+        return [(candidate, by_id[candidate.id]) for candidate in candidates if candidate.id in by_id]
+
+    def _quick(self) -> CodeJob:
+        """The job with less patience: of hundreds of small edits many loop for ever."""
+        job, red = self._case.job, self._case.red
+        slowest = max((case.seconds for case in red.cases if case.outcome != "timed_out"), default=0.0)
+        test_s = min(job.test_s, max(QUICKEST_S, SLOWER * slowest))
+        return job.model_copy(update={"test_s": test_s, "suite_s": min(job.suite_s, START_S)})
+
+    def _held(self, candidate: Candidate, report: Report) -> Tried:
+        if not self._only:
+            return self._judged(candidate, report)
+        passed = {case.id for case in report.cases if case.outcome == "passed"}
+        failing = frozenset(self._case.baseline.failing) - passed
+        why = _why(report, failing)
+        return Tried(candidate, report, failing, why)
+
+    def _judged(self, candidate: Candidate, report: Report) -> Tried:
+        judged = judge(self._case.baseline, report)
+        passed = {case.id for case in report.cases if case.outcome == "passed"}
+        failing = frozenset(self._case.baseline.failing) - passed
+        why = "" if judged.ok and not failing else judged.reason or _why(report, failing)
+        return Tried(candidate, report, failing, redact(why)[:300], whole=not (judged.broken or judged.missing))
+
+
+def _why(report: Report, failing: frozenset[str]) -> str:
+    """In one line; '' when nothing failed."""
+    if report.problem:
+        return redact(report.problem)[:200]
+    first = next((case for case in report.cases if case.id in failing), None)
+    if first is not None:
+        words = (first.message.strip().splitlines() or [""])[0]
+        return redact(f"{first.id} {first.outcome}: {words}")[:200]
+    if failing:
+        return f"{len(failing)} tests were not reported"
+    return "" if report.ended == "finished" else f"its run {report.ended}"

@@ -1,0 +1,1 @@
+"""Code repair: candidates from lessons, single edits and a model, cheapest first."""

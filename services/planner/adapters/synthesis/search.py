@@ -1,0 +1,109 @@
+"""The funnel: a lesson, single edits, the model; and from the best that healed a part of the tests once more."""
+
+from dataclasses import dataclass
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.llm.ledger import Ledger
+from autopatch.chassis.llm.port import Llm
+from autopatch.contract.errors import Unavailable
+from services.planner.adapters.synthesis import lessons, templates
+from services.planner.adapters.gate.candidate import key_of
+from services.planner.adapters.gate.case import Case, Ground
+from services.planner.adapters.gate.choosing import Ranked, ranked
+from services.planner.adapters.gate.proposing import Outcome
+from services.planner.adapters.gate.trials import Gate
+from services.planner.adapters.synthesis.prompting import Prompts, Size
+from services.planner.adapters.gate.tally import Tally
+from services.planner.adapters.synthesis.writer import Writer
+from services.planner.settings import Settings
+
+ROUNDS = 3
+OWN_TIMES = 20
+"""The time budget of single edits grows with the failing tests' own time, so many times."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a search may use. `templates_s`: seconds for single edits beside the tests' own; `llm` is None in mode off."""
+
+    chassis: Chassis
+    llm: Llm | None
+    budget: Ledger
+    prompts: Prompts
+    size: Size
+    templates_s: float
+
+    @classmethod
+    def of(cls, settings: Settings, chassis: Chassis, llm: Llm | None, budget: Ledger, prompts: Prompts) -> "Means":
+        """As set."""
+        templates_s = settings.templates_alone_s if llm is None else settings.templates_s
+        return cls(chassis, llm, budget, prompts, Size.of(settings), templates_s)
+
+
+class Search:
+    """One attempt at one case."""
+
+    def __init__(self, case: Case, means: Means) -> None:
+        self._case = case
+        self._means = means
+        self._gate = Gate(means.chassis, case)
+        self._tally = Tally(len(case.baseline.failing))
+        self._writer = None if means.llm is None else Writer(
+            means.llm, case, self._gate, self._tally, means.budget, means.prompts, means.size
+        )
+
+    async def run(self) -> Outcome:
+        """Raises Unavailable when the sandbox, or the model while nothing else was found, is away."""
+        found, ground = await self._of_lessons(), Ground.of(self._case)
+        for _ in range(ROUNDS):
+            if found.order:
+                break
+            found = await self._round(ground)
+            better = None if found.order else await self._nearer(ground)
+            if better is None:
+                break
+            ground = better
+        return Outcome(found, self._tally, self._writer is not None and self._writer.speechless)
+
+    async def _of_lessons(self) -> Ranked:
+        allowed = []
+        for candidate in await lessons.recalled(self._means.chassis, self._case, self._tally):
+            again = key_of(candidate.changes) in self._case.failed
+            refused = "it was tried in this incident and failed" if again else self._gate.refused(candidate)
+            if refused:
+                self._tally.reject(candidate, refused)
+            else:
+                allowed.append(candidate)
+        tried = await self._gate.screen(allowed) if allowed else []
+        confirmed = await self._gate.confirm([one for one in tried if one.passed])
+        for one in [*(t for t in tried if not t.passed), *(c for c in confirmed if not c.passed)]:
+            self._tally.reject(one.candidate, one.why)
+        passed = [one for one in confirmed if one.passed]
+        return Ranked(tuple(passed))
+
+    async def _round(self, ground: Ground) -> Ranked:
+        """The model is asked when single edits heal nothing, or when what they heal may well fit the visible tests only."""
+        budget_s = self._means.templates_s + OWN_TIMES * self._gate.own_s
+        edits = await templates.search(self._case, ground, self._gate, self._tally, self._means.chassis.clock, budget_s)
+        first = await ranked(self._case, self._gate, edits)
+        if self._writer is None or (first.order and not first.weak):
+            return first
+        try:
+            written = await self._writer.offer(ground)
+        except Unavailable as error:
+            if not edits:
+                raise
+            self._tally.notes.append(f"the model was not asked: {error}")
+            return first
+        return await ranked(self._case, self._gate, [*edits, *written]) if written else first
+
+    async def _nearer(self, ground: Ground) -> Ground | None:
+        """The best that left fewer tests failing than this ground has, if it broke none; None: another round would not help."""
+        best = self._tally.best
+        if best is None or not best.failing < ground.failing:
+            return None
+        [checked] = await self._gate.confirm([best]) or [best]
+        if not checked.whole or not checked.failing < ground.failing:
+            return None
+        candidate = checked.candidate
+        return ground.with_change(self._case, candidate.changes, checked.failing, checked.report, candidate.description)

@@ -1,0 +1,94 @@
+"""Single edits at the suspicious places, most likely first, in batches, until some pass or the time is over."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from autopatch.chassis.clock import Clock
+from autopatch.chassis.telemetry import span
+from autopatch.repair.templates import Mutant, search_order
+from services.planner.adapters.gate.candidate import Candidate, Tried, key_of
+from services.planner.adapters.gate.case import Case, Ground
+from services.planner.adapters.gate.trials import Gate
+from services.planner.adapters.gate.tally import Tally, lines
+
+MOST = 600
+BATCH = 40
+BATCH_BYTES = 4_000_000
+ENOUGH = 5
+"""Edits that pass: more are not looked for. The right one is among the first five far more often than it is the first."""
+LEAST_S = 3.0
+
+
+async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float) -> list[Tried]:
+    """What passed the whole suite. After the first batch with such edits nothing more is tried. Raises Unavailable."""
+    began = clock.now()
+
+    def left() -> float:
+        return budget_s - (clock.now() - began).total_seconds()
+
+    survivors: list[Tried] = []
+    rejected = len(tally.rejected)
+    with span("search templates", budget_s=budget_s, places=len(ground.places)) as current:
+        found = await asyncio.to_thread(search_order, ground.tree, ground.places, MOST)
+        tried_before = tally.templates
+        for batch in _batches(_candidates(case, ground, found, tally.templates)):
+            if left() < LEAST_S and tally.templates > tried_before:
+                break
+            tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
+            tally.templates += len(tried)
+            tally.saw(tried)
+            for one in (one for one in tried if not one.passed):
+                tally.reject(one.candidate, one.why)
+            survivors = await _confirmed(gate, tally, [one for one in tried if one.passed])
+            if survivors or len(tried) < len(batch):
+                break
+        seconds = (clock.now() - began).total_seconds()
+        tally.seconds += seconds
+        current.set_attribute("templates.known", len(found))
+        current.set_attribute("templates.tried", tally.templates - tried_before)
+        current.set_attribute("templates.survivors", [one.candidate.description[:200] for one in survivors])
+        current.set_attribute("templates.seconds", round(seconds, 3))
+        current.set_attribute("alternatives.rejected", lines(tally.rejected[rejected:]))
+    return survivors
+
+
+async def _confirmed(gate: Gate, tally: Tally, passed: Sequence[Tried]) -> list[Tried]:
+    """Those that may be proposed and that the whole suite confirms."""
+    allowed = []
+    for one in passed:
+        refused = gate.refused(one.candidate)
+        if refused:
+            tally.reject(one.candidate, refused)
+        else:
+            allowed.append(one)
+    confirmed = await gate.confirm(allowed)
+    for one in (one for one in confirmed if not one.passed):
+        tally.reject(one.candidate, one.why)
+    return [one for one in confirmed if one.passed]
+
+
+def _candidates(case: Case, ground: Ground, found: Sequence[Mutant], first: int) -> Iterator[Candidate]:
+    """Without what failed before in this incident."""
+    for number, mutant in enumerate(found, first):
+        changes = {**ground.changes, mutant.path: mutant.applied(ground.tree[mutant.path])}
+        if case.failed and key_of(changes) in case.failed:
+            continue
+        told = f"{mutant.description} ({mutant.path}:{mutant.line})"
+        yield Candidate(f"t{number}", changes, "template", mutant.template, _joined(ground.description, told), mutant.prior)
+
+
+def _joined(before: str, now: str) -> str:
+    return f"{before}; {now}" if before else now
+
+
+def _batches(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
+    """Small ones first: most faults that an edit heals are healed by an early one."""
+    size, batch, held = BATCH, list[Candidate](), 0
+    for candidate in candidates:
+        batch.append(candidate)
+        held += sum(len(data or b"") for data in candidate.changes.values())
+        if len(batch) >= size or held >= BATCH_BYTES:
+            yield batch
+            size, batch, held = size * 2, [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,51 @@
+"""Plans for defect jobs: one search is one attempt."""
+
+from collections.abc import Sequence
+
+from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.llm.ledger import Ledger
+from autopatch.chassis.llm.port import Llm
+from autopatch.chassis.room import Heard
+from autopatch.chassis.telemetry import span
+from autopatch.contract import events as ev
+from autopatch.contract.evidence import ModelUse
+from services.planner import agent
+from services.planner.adapters.gate.case import load
+from services.planner.adapters.gate.proposing import told
+from services.planner.adapters.synthesis.prompting import Prompts
+from services.planner.adapters.synthesis.search import Means, Search
+from services.planner.settings import Settings
+
+ATTEMPTS = 3
+"""Never more, whatever is set."""
+
+
+class Defects:
+    """What the planner does with incidents that are jobs."""
+
+    def __init__(self, settings: Settings, chassis: Chassis) -> None:
+        self._settings = settings
+        self._chassis = chassis
+        self._prompts = Prompts()
+        self._spent: dict[str, tuple[ModelUse, ...]] = {}
+
+    async def plan(self, heard: Heard, llm: Llm | None) -> Sequence[ev.Event]:
+        """Raises Unavailable when the sandbox or the model is away: nothing is decided then, but what was spent stays spent."""
+        incident, settings = heard.incident, self._settings
+        failed = agent.failures(incident)
+        if incident.attempts >= min(ATTEMPTS, settings.max_attempts):
+            return (agent.gave_up(failed).model_copy(update={"kind": "no_fix_found"}),)
+        case = await load(self._chassis, incident, failed)
+        earlier = self._spent.get(incident.id, ())
+        budget = Ledger.of(incident, settings.llm.limits, earlier=earlier)
+        try:
+            with span("find a fix", failed_before=len(failed), tests_failing=len(case.baseline.failing)) as current:
+                outcome = await Search(case, Means.of(settings, self._chassis, llm, budget, self._prompts)).run()
+                use = budget.use(mode=llm.mode if llm else "off", note="" if budget.entries else "the model was not asked")
+                event = await told(self._chassis, case, outcome, use)
+                current.set_attribute("decided", event.name)
+        except BaseException:
+            self._spent[incident.id] = (*earlier, budget.use())
+            raise
+        self._spent.pop(incident.id, None)
+        return (event,)
