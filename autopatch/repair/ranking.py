@@ -1,10 +1,22 @@
 """Which of several patches that pass the visible tests is most likely right."""
 
+import ast
+import base64
+import difflib
+import io
+import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from autopatch.contract.code import FileChange, Place
+from autopatch.contract.code import FileChange
+from autopatch.repair.probes import probe_inputs
 from autopatch.repair.tree import Tree
+
+__all__ = ["Survivor", "change_size", "lifts_constants", "probe_inputs", "rank"]
+
+COMMON = frozenset({"-1", "0", "1", "2", "''", '""', "True", "False", "None"})
+"""Literals that prove nothing when tests hold them too."""
+LINE = 1000
 
 
 @dataclass(frozen=True)
@@ -27,24 +39,69 @@ class Survivor:
 
 
 def rank(candidates: Sequence[Survivor]) -> tuple[Survivor, ...]:
-    """Best first; equal ones keep their order."""
-    raise NotImplementedError
+    """Best first; equal ones keep their order.
+
+    The whole suite counts before all else, then that no constants were lifted from the tests, then one figure: the prior, by how
+    many other survivors (weighed by their priors) gave the same outputs, by how seldom the function fails on generated inputs,
+    by how small the change is.
+    """
+    return tuple(sorted(candidates, key=lambda c: (not c.whole, c.lifted, -_merit(c, candidates))))
+
+
+def _merit(candidate: Survivor, candidates: Sequence[Survivor]) -> float:
+    lines = max(1, candidate.size // LINE)
+    return candidate.prior * agreement(candidate, candidates) ** 2 * (1 - failures(candidate) / 2) / lines ** 0.5
+
+
+def failures(candidate: Survivor) -> float:
+    """Share of generated inputs on which the patched function raises."""
+    return sum(o.startswith("!") for o in candidate.fingerprint) / max(1, len(candidate.fingerprint))
+
+
+def agreement(candidate: Survivor, candidates: Sequence[Survivor]) -> float:
+    """Mean over generated inputs of the share of survivors, weighed by prior, that give the same output. 1 without inputs."""
+    voters = [c for c in candidates if len(c.fingerprint) == len(candidate.fingerprint)]
+    total = sum(c.prior for c in voters)
+    if not candidate.fingerprint or not total:
+        return 1.0
+    same = sum(c.prior for c in voters for a, b in zip(c.fingerprint, candidate.fingerprint, strict=True) if a == b)
+    return same / total / len(candidate.fingerprint)
 
 
 def change_size(tree: Tree, changes: Sequence[FileChange]) -> int:
-    """Characters that differ, over all files, by lines that differ first: 1,000 a line and 1 a character."""
-    raise NotImplementedError
+    """1,000 for each line and 1 for each character that a change removes or adds, over all files, whichever side is larger."""
+    size = 0
+    for change in changes:
+        before = tree.get(change.path, b"").decode("latin-1").splitlines(keepends=True)
+        after = base64.b64decode(change.content or "").decode("latin-1").splitlines(keepends=True)
+        for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+            if tag != "equal":
+                size += LINE * max(b - a, d - c) + _characters("".join(before[a:b]), "".join(after[c:d]))
+    return size
+
+
+def _characters(before: str, after: str) -> int:
+    start = next((i for i, (x, y) in enumerate(zip(before, after, strict=False)) if x != y), min(len(before), len(after)))
+    rest = list(zip(before[start:][::-1], after[start:][::-1], strict=False))
+    end = next((i for i, (x, y) in enumerate(rest) if x != y), len(rest))
+    return max(len(before), len(after)) - start - end
 
 
 def lifts_constants(tree: Tree, changes: Sequence[FileChange], tests: Mapping[str, bytes]) -> bool:
     """Does a change bring in a literal (other than -1, 0, 1, 2, '', a bool, None) that the tests hold and the file did not?"""
-    raise NotImplementedError
+    held = set().union(*(_literals(body) for body in tests.values())) if tests else set()
+    return any(
+        (_literals(base64.b64decode(change.content or "")) - _literals(tree.get(change.path, b""))) & held - COMMON
+        for change in changes if change.path not in tests
+    )
 
 
-def probe_inputs(tree: Tree, place: Place, tests: Mapping[str, bytes], *, seed: int = 0) -> str:
-    """A Python script that calls the function at `place` with generated inputs and prints one JSON list of outputs (strings).
-
-    To be run in the repository's root, in the sandbox, on each survivor. '' when the place is not a top-level Python function
-    or nothing is known of its inputs.
-    """
-    raise NotImplementedError
+def _literals(body: bytes) -> set[str]:
+    found: set[str] = set()
+    try:
+        for token in tokenize.tokenize(io.BytesIO(body).readline):
+            if token.type in (tokenize.NUMBER, tokenize.STRING):
+                found.add(repr(ast.literal_eval(token.string)) if token.string[:1] not in "fF" else token.string)
+    except (tokenize.TokenError, SyntaxError, ValueError, LookupError):
+        pass
+    return found

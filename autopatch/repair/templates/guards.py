@@ -1,0 +1,174 @@
+"""Cases that were not thought of: nothing given, the smallest input, a default that is shared, a lock that is not held."""
+
+import ast
+from collections.abc import Iterator
+
+from autopatch.repair.templates.mutant import Edit, Site, Template
+from autopatch.repair.templates.source import Function, inside, is_docstring
+from autopatch.repair.templates.statements import moved
+
+EMPTY = {
+    "list": ("[]", "None", "False", "0"), "text": ("''", "None", "[]", "0", "False"), "dict": ("{}", "None", "False"), "set": ("set()", "None"),
+    "container": ("[]", "0", "None", "''", "False", "True"), "number": ("0", "1", "None", "False", "[]"), "bool": ("False", "True"),
+    "": ("None", "0", "[]", "''", "False", "True"),
+}
+
+
+def _first(site: Site, function: Function) -> ast.stmt | None:
+    body = [s for s in function.body if not is_docstring(site.source, s)]
+    return body[0] if body else None
+
+
+def _insert_before(site: Site, node: ast.stmt, head: str, inner: str, weight: float) -> Iterator[Edit]:
+    span = site.source.line_span(node)
+    if span:
+        indent, newline = site.source.indent(node), site.source.newline()
+        yield Edit(span[0], span[0], f"{indent}{head}{newline}{indent}{site.source.step()}{inner}{newline}", weight)
+
+
+def _returned(site: Site, function: Function) -> list[str]:
+    values = [n.value for n in inside(site.source, function) if isinstance(n, ast.Return) and n.value is not None]
+    plain = (ast.Constant, ast.List, ast.Dict, ast.Name)
+    return list(dict.fromkeys(site.source.of(v) for v in values if isinstance(v, plain) and "\n" not in site.source.of(v)))
+
+
+def _kind_returned(site: Site, function: Function) -> str:
+    annotation = function.returns
+    kinds = [site.scope.kind(n.value) for n in inside(site.source, function) if isinstance(n, ast.Return)]
+    if isinstance(annotation, ast.Name | ast.Subscript):
+        name = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+        named = {"int": "number", "float": "number", "str": "text", "bool": "bool", "list": "list", "List": "list", "dict": "dict"}
+        kinds.insert(0, named.get(name.id, "") if isinstance(name, ast.Name) else "")
+    return next((k for k in kinds if k), "")
+
+
+def nothing_given(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """An empty or missing argument needs an answer of its own."""
+    first = _first(site, node) if isinstance(node, Function) else None
+    if first is None or not isinstance(node, Function):
+        return
+    kind = _kind_returned(site, node)
+    values = [v for v in _returned(site, node) if v.isidentifier() is False or v in ("True", "False", "None")]
+    answers = list(dict.fromkeys([*EMPTY[kind], *values]))
+    for parameter in site.scope.parameters:
+        own = site.scope.kinds.get(parameter, "")
+        if parameter in ("self", "cls"):
+            continue
+        if own != "number":
+            for place, answer in enumerate([*answers, parameter]):
+                yield from _insert_before(site, first, f"if not {parameter}:", f"return {answer}", 1.0 / (1 + place / 3))
+        yield from _insert_before(site, first, f"if {parameter} is None:", f"return {answers[0]}", 0.5)
+        for empty in EMPTY.get(own, ("[]", "{}", "0"))[:2]:
+            yield from _insert_before(site, first, f"if {parameter} is None:", f"{parameter} = {empty}", 0.5)
+
+
+def base_case(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """The smallest inputs of a function over numbers or of one that calls itself."""
+    first = _first(site, node) if isinstance(node, Function) else None
+    if first is None or not isinstance(node, Function):
+        return
+    calls = any(isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id == node.name for n in ast.walk(node))
+    weight, kind = 1.0 if calls else 0.5, _kind_returned(site, node)
+    for parameter in site.scope.parameters:
+        if site.scope.kinds.get(parameter) == "number":
+            answers = ("False", "True") if kind == "bool" else ("0", "1", parameter, "[]") if kind in ("number", "") else EMPTY[kind][:2]
+            for head in (f"{parameter} == 0", f"{parameter} == 1", f"{parameter} <= 1", f"{parameter} < 2", f"{parameter} <= 0", f"{parameter} == 2"):
+                for answer in answers:
+                    yield from _insert_before(site, first, f"if {head}:", f"return {answer}", weight)
+        elif site.scope.kinds.get(parameter) in ("list", "text", "container"):
+            yield from _insert_before(site, first, f"if len({parameter}) < 2:", f"return {parameter}", weight)
+
+
+def skipped(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """An element of a loop that should be passed over."""
+    if not isinstance(node, ast.For) or not isinstance(node.target, ast.Name):
+        return
+    name, kinds = node.target.id, site.scope.kinds
+    heads = [(f"if {name} is None:", 0.7), (f"if not {name}:", 0.9)]
+    heads += [(f"if {name} in {o}:", 0.6) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
+    heads += [(f"if {name} not in {o}:", 0.3) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
+    heads += [(f"if {name} == {o}:", 0.3) for o in site.scope.names if o != name and site.scope.fit(kinds.get(name, ""), o) >= 0.6]
+    for head, weight in heads:
+        yield from _insert_before(site, node.body[0], head, "continue", weight)
+
+
+def divisor(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """A division by what may be zero."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant):
+        if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+            return
+        for zero in ("0", "0.0", "None"):
+            yield site.replace(node, f"({site.source.of(node)} if {site.source.inner(node.right)} else {zero})", 1.0 if zero == "0" else 0.5)
+
+
+def shared_default(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """A default that all calls share, such as `[]`: made anew in each call instead."""
+    if not isinstance(node, Function) or not (first := _first(site, node)):
+        return
+    named = node.args.args[len(node.args.args) - len(node.args.defaults):]
+    pairs = [*zip(named, node.args.defaults, strict=True), *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
+    span, source = site.source.line_span(first), site.source
+    for argument, default in pairs:
+        if span and isinstance(default, ast.List | ast.Dict | ast.Set | ast.Call):
+            start, end = source.span(default)
+            indent, newline = source.indent(first), source.newline()
+            guard = f"{indent}if {argument.arg} is None:{newline}{indent}{source.step()}{argument.arg} = {source.of(default)}{newline}"
+            yield Edit(start, span[0], "None" + source.text[end:span[0]] + guard)
+
+
+def reset(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """An object's field that keeps an old value: set again as the constructor sets it."""
+    if not isinstance(node, Function) or node.name == "__init__" or not (first := _first(site, node)):
+        return
+    owner = site.parent(node)
+    made = next((m for m in owner.body if isinstance(m, Function) and m.name == "__init__"), None) if isinstance(owner, ast.ClassDef) else None
+    for statement in made.body if made else ():
+        match statement:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value) if not _uses_arguments(value, made):
+                text, newline = site.source.of(statement), site.source.newline()
+                for place in (first, node.body[-1]):
+                    span = site.source.line_span(place)
+                    if span:
+                        yield Edit(span[0], span[0], f"{site.source.indent(place)}{text}{newline}", 1.0 if place is first else 0.8)
+                last = site.source.line_span(node.body[-1])
+                if last and not isinstance(node.body[-1], ast.Return | ast.Raise) and site.source.text[:last[1]].endswith("\n"):
+                    yield Edit(last[1], last[1], f"{site.source.indent(node.body[-1])}{text}{newline}", 1.0)
+            case _:
+                pass
+
+
+def _uses_arguments(value: ast.expr, made: Function | None) -> bool:
+    names = {a.arg for a in made.args.args} if made else set()
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(value))
+
+
+def unlocked(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """A method that does not hold the lock that its object has."""
+    owner = site.parent(node)
+    if not isinstance(node, Function) or node.name == "__init__" or not isinstance(owner, ast.ClassDef):
+        return
+    locks = [
+        s.targets[0].attr for s in ast.walk(owner) if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Attribute)
+        and isinstance(s.value, ast.Call) and site.source.of(s.value.func).rsplit(".", 1)[-1] in ("Lock", "RLock")
+    ]
+    body = [s for s in node.body if not is_docstring(site.source, s)]
+    spans = [site.source.line_span(s) for s in body]
+    for lock in dict.fromkeys(locks):
+        if body and all(spans) and f"self.{lock}" not in site.source.of(node):
+            indent = site.source.indent(body[0])
+            inner = [moved(site.source, s, indent + site.source.step()) for s in body]
+            first, last = spans[0], spans[-1]
+            if all(inner) and first and last:
+                text = "".join(t for t in inner if t)
+                yield Edit(first[0], last[1], f"{indent}with self.{lock}:{site.source.newline()}{text}")
+
+
+TEMPLATES = (
+    Template("shared default", 0.6, shared_default),
+    Template("lock not held", 0.5, unlocked),
+    Template("field not set again", 0.3, reset),
+    Template("division by zero", 0.25, divisor),
+    Template("nothing given", 0.2, nothing_given),
+    Template("base case missing", 0.2, base_case),
+    Template("element to pass over", 0.15, skipped),
+)
