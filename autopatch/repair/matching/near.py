@@ -1,0 +1,81 @@
+"""Text that is nearly the searched one: taken only when nothing else in the file comes close."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autopatch.repair.matching.folding import fold_quotes
+from autopatch.repair.matching.indents import rule_for
+from autopatch.repair.matching.lines import Lines, indent_of, is_comment, word_characters
+from autopatch.repair.matching.readings import Alignment
+
+NEAR = 0.85
+"""Least similarity (difflib ratio, 0 to 1) of lines that may be taken for the searched ones."""
+NEAR_ONE_LINE = 0.9
+MARGIN = 0.1
+"""By how much they must be more similar than anything else in the file."""
+SHOWN = 0.5
+"""Least similarity of lines that are shown to a model as the nearest ones."""
+_LONGEST = 4000
+_COMPARED = 40
+_DEFINES = re.compile(r"^\s*(?:async\s+)?(?:def|class|function|func|fn|interface|struct)\s+(\w+)", re.M)
+
+
+@dataclass(frozen=True)
+class Near:
+    """Lines `numbers` of the file, compared with the searched ones in `wanted`, and how similar they are."""
+
+    score: float
+    numbers: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+
+def nearest(lines: Lines, search: Sequence[str]) -> list[Near]:
+    """The most similar places, best first, none overlapping. Blank lines and comments do not count."""
+    ours = [(at, fold_quotes(body)) for at, body in enumerate(lines.bodies) if body.strip() and not is_comment(body)]
+    theirs = [(at, fold_quotes(body)) for at, body in enumerate(search) if body.strip() and not is_comment(body)]
+    wanted = "\n".join(key for _, key in theirs)
+    if not theirs or len(wanted) > _LONGEST:
+        return []
+    matcher = difflib.SequenceMatcher(None, "", wanted, autojunk=False)
+    windows = []
+    for at in range(len(ours) - len(theirs) + 1):
+        matcher.set_seq1("\n".join(key for _, key in ours[at:at + len(theirs)]))
+        if matcher.real_quick_ratio() >= SHOWN and (score := matcher.quick_ratio()) >= SHOWN:
+            windows.append((score, at))
+    scored = []
+    for _, at in sorted(windows, key=lambda window: (-window[0], window[1]))[:_COMPARED]:
+        window = ours[at:at + len(theirs)]
+        matcher.set_seq1("\n".join(key for _, key in window))
+        scored.append(Near(matcher.ratio(), tuple(o for o, _ in window), tuple(t for t, _ in theirs)))
+    return _apart(sorted(scored, key=lambda near: (-near.score, near.numbers)))
+
+
+def _apart(scored: Sequence[Near]) -> list[Near]:
+    kept: list[Near] = []
+    for near in scored:
+        if near.score >= SHOWN and not any(set(near.numbers) & set(other.numbers) for other in kept):
+            kept.append(near)
+    return kept
+
+
+def only_near(lines: Lines, found: Sequence[Near], search: Sequence[str], replace: Sequence[str]) -> Alignment | None:
+    """The best place as an alignment, when it is good, well before the next, and defines the same names."""
+    if not found:
+        return None
+    best, least = found[0], NEAR if len(found[0].numbers) > 1 else NEAR_ONE_LINE
+    if best.score < least or (len(found) > 1 and best.score - found[1].score < MARGIN):
+        return None
+    ours, theirs = [lines.bodies[o] for o in best.numbers], [search[t] for t in best.wanted]
+    if _DEFINES.findall("\n".join(ours)) != _DEFINES.findall("\n".join(theirs)) or word_characters("".join(theirs)) < 8:
+        return None
+    indents = [(indent_of(o), indent_of(t)) for o, t in zip(ours, theirs, strict=True)]
+    rule = rule_for(indents, [indent_of(body) for body in (*search, *replace) if body.strip()])
+    if rule is None:
+        return None
+    owners = dict(zip(best.wanted, best.numbers, strict=True))
+    return Alignment(
+        best.numbers[0], best.numbers[-1], tuple(owners.get(t) for t in range(len(search))), rule,
+        f"near text ({best.score:.0%} alike)",
+    )
