@@ -15,6 +15,9 @@ def reproduced(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[Te
     """Red when tests failed in every run. The run that is shown is the one with the fewest other failures, else with the most."""
     pick = min if baseline.verdict == "red" else max
     shown = fit(table(pick(ran.reports, key=_failures), ref)) if ran.reports else TestTable(report=ref)
+    if baseline.verdict == "red" and len(ran.reports) < 2:
+        reason = "one run took all the time that there is, and red once may be chance: nothing is changed; let it run fewer tests"
+        return ev.NotReproduced(kind="environment_error", reason=reason, tests=shown)
     if baseline.verdict == "red":
         return ev.Reproduced(signal="tests", checks=(), tests=shown)
     return ev.NotReproduced(kind=baseline.verdict, reason=f"{baseline.reason}: nothing is changed", tests=shown)

@@ -152,6 +152,12 @@ async def test_no_run_in_time_is_an_error_of_the_environment() -> None:
     assert found.kind == "environment_error" and found.reason
 
 
+async def test_a_test_that_was_seen_to_fail_only_once_is_not_repaired() -> None:
+    found = await not_reproduced(RED[0])
+    assert found.kind == "environment_error" and "fewer tests" in found.reason
+    assert isinstance(await Case(RED[:2]).decided(), ev.Reproduced)
+
+
 async def test_a_missing_engine_is_waited_for() -> None:
     with pytest.raises(Unavailable) as caught:
         await Case(Unavailable("docker", "the engine does not answer")).decided()

@@ -52,9 +52,11 @@ class Localiser:
         baseline = expected(runs)
         report = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
         seen = await self._gathered(incident.id, Seen(job, report, baseline.failing), baseline)
-        tree = read_archive(await self._chassis.blobs.get(job.snapshot))
+        tree = await asyncio.to_thread(read_archive, await self._chassis.blobs.get(job.snapshot))
         with span("localise") as current:
-            found = places(tree, report, seen.covered, baseline, outline=outlines(tree, seen), issue=job.issue)[:KEPT]
+            found = (await asyncio.to_thread(
+                lambda: places(tree, report, seen.covered, baseline, outline=outlines(tree, seen), issue=job.issue)
+            ))[:KEPT]
             current.set_attribute("places", [_line(place) for place in found[: telling.SHOWN]])
             current.set_attribute("places.rejected", [_line(place) for place in found[telling.SHOWN : 25]])
             current.set_attribute("missing", list(seen.missing))
