@@ -1,19 +1,31 @@
 """What runs of the unchanged copy teach to expect, and whether a later run keeps to it."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autopatch.contract.code import Report, TestTable
+from autopatch.contract.code import Report, TestCase, TestOutcome, TestTable
 from autopatch.contract.evidence import BlobRef
+from autopatch.repair.paths import is_test
+
+RED: frozenset[TestOutcome] = frozenset({"failed", "error", "timed_out"})
+SHOWN = 20
+NAMED = 3
+
+_NO_MODULE = re.compile(r"No module named ['\"]([\w.]+)['\"]|Cannot find (?:module|package) ['\"]([^'\"]+)['\"]")
+_NO_NAME = re.compile(r"cannot import name ['\"]\w+['\"] from (?:partially initialized module )?['\"]([\w.]+)['\"]")
+_SYNTAX = re.compile(r"\b(?:SyntaxError|IndentationError|TabError)\b")
+_FILE = re.compile(r"""File ["'](.+?)["'], line \d+|\((?:detected at )?([\w./-]+\.\w+), line \d+\)""")
 
 
 @dataclass(frozen=True)
 class Baseline:
     """What several runs of the unchanged copy have in common. Ids of tests, each kind sorted.
 
-    `failing` failed in every run and `passing` passed in every run; `flaky` did now this and now that; `skipped` never ran.
-    Only `red` may be repaired.
+    `failing` failed in every run and `passing` passed in every run; `flaky` did now this and now that, or was not always reported;
+    `skipped` never ran: skipped, or stopped by something that the environment lacks. Only `red` may be repaired. `failing` may
+    hold a whole file (its tests could not be read), and may be empty for red when a fault kept every test from being found.
     """
 
     verdict: Literal["red", "green", "flaky", "environment_error"]
@@ -35,16 +47,138 @@ class Judged:
     missing: tuple[str, ...] = ()
 
 
-def expected(reports: Sequence[Report]) -> Baseline:
-    """What runs of the unchanged copy agree on. No reports at all is an environment error: nothing was seen."""
-    raise NotImplementedError
+def expected(reports: Sequence[Report], own: Collection[str] = ()) -> Baseline:
+    """What runs of the unchanged copy agree on. No reports at all is an environment error: nothing was seen.
+
+    `own` are the repository's paths, if known: a module that cannot be imported is then told from one that is not installed.
+    """
+    usable = [r for r in reports if r.ended != "lost"]
+    if not usable:
+        return Baseline("environment_error", f"no run came to an end: {_problem(reports)}" if reports else "no test was run")
+    ids = sorted({case.id for report in usable for case in report.cases})
+    runs = {test: [outcome(report, test) for report in usable] for test in ids}
+    lacking = {test for test in ids if all(_lacks(report, test, own) for report in usable)}
+    failing = tuple(t for t in ids if t not in lacking and all(o in RED for o in runs[t]))
+    passing = tuple(t for t in ids if all(o == "passed" for o in runs[t]))
+    skipped = tuple(t for t in ids if t in lacking or all(o == "skipped" for o in runs[t]))
+    flaky = tuple(t for t in ids if t not in {*failing, *passing, *skipped})
+    verdict, reason = _verdict(usable, failing, passing, flaky, sorted(lacking), own)
+    return Baseline(verdict, reason, failing, passing, flaky, skipped)
+
+
+def _verdict(
+    reports: Sequence[Report], failing: Sequence[str], passing: Sequence[str], flaky: Sequence[str], lacking: Sequence[str],
+    own: Collection[str],
+) -> tuple[Literal["red", "green", "flaky", "environment_error"], str]:
+    ignored = f"; ignored because they differ between runs: {named(flaky)}" if flaky else ""
+    ignored += f"; not run because the environment lacks something: {named(lacking)}" if lacking else ""
+    if failing:
+        return "red", f"{len(failing)} of {len(failing) + len(passing)} tests fail in every run: {named(failing)}{ignored}"
+    if flaky:
+        return "flaky", f"failures differ between {len(reports)} runs: {named(flaky)}"
+    if not passing and all(_own_fault(r.problem + "\n" + r.output, own) for r in reports):
+        return "red", f"no test could be read, by a fault in the repository itself: {_problem(reports)}"
+    if lacking or not passing:
+        what = f": {named(lacking)}" if lacking else ""
+        return "environment_error", f"no verdict without what is missing: {_problem(reports, 'no test ran')}{what}"
+    bad = next((r for r in reports if r.exit_code or r.problem or r.ended != "finished"), None)
+    if bad is not None:
+        return "environment_error", f"every test passes, yet the run ended with {bad.problem or bad.exit_code or bad.ended}"
+    return "green", f"all {len(passing)} tests pass in {len(reports)} runs"
 
 
 def judge(baseline: Baseline, report: Report) -> Judged:
-    """Does every always-failing test pass now, does every always-passing one still, and was each reported and not skipped?"""
-    raise NotImplementedError
+    """Does every always-failing test pass now, does every always-passing one still, and was each reported and not skipped?
+
+    Tests that the baseline does not know (they could not be read before) must pass too; flaky and skipped ones are not looked at.
+    """
+    known = {test: outcome(report, test) for test in (*baseline.failing, *baseline.passing)}
+    fixed = tuple(t for t in baseline.failing if known[t] == "passed")
+    broken = tuple(t for t in baseline.passing if known[t] not in ("passed", None))
+    missing = tuple(t for t, o in known.items() if o is None)
+    left_out = {*known, *baseline.flaky, *baseline.skipped}
+    new = tuple(sorted({c.id for c in report.cases if c.id not in left_out and c.outcome in RED}))
+    reason = _fault(baseline, report, known, broken, missing, new)
+    return Judged(not reason, reason or f"{named(fixed)} pass and {len(baseline.passing)} others still do", fixed, (*broken, *new), missing)
+
+
+def _fault(
+    baseline: Baseline, report: Report, known: dict[str, TestOutcome | None], broken: Sequence[str], missing: Sequence[str],
+    new: Sequence[str],
+) -> str:
+    still = [t for t in baseline.failing if known[t] not in ("passed", None)]
+    if baseline.verdict != "red":
+        return f"there is nothing to repair: {baseline.reason}"
+    if report.ended != "finished":
+        return f"the run ended early ({report.ended}){': ' + report.problem if report.problem else ''}"
+    if report.problem:
+        return report.problem
+    if still:
+        return f"still {known[still[0]]}: {named(still)}"
+    if broken or new:
+        return f"passed before and no longer: {named(broken)}" if broken else f"could not be read before and fail: {named(new)}"
+    if missing:
+        return f"expected and not reported: {named(missing)}"
+    if not any(case.outcome == "passed" for case in report.cases):
+        return "no test passed"
+    excused = any(case.outcome in RED for case in report.cases)
+    return f"every test passes, yet the command ended with {report.exit_code}" if report.exit_code and not excused else ""
+
+
+def outcome(report: Report, test: str) -> TestOutcome | None:
+    """What became of a test, the worst if it was reported more than once; of a file, that of the tests in it if it has none itself."""
+    found = [c.outcome for c in report.cases if c.id == test] or [c.outcome for c in report.cases if c.id.startswith(f"{test}::")]
+    order: tuple[TestOutcome, ...] = ("error", "timed_out", "failed", "skipped", "passed")
+    if found and set(found) == {"skipped", "passed"} and not any(c.id == test for c in report.cases):
+        return "passed"
+    return next((o for o in order if o in found), None)
 
 
 def table(report: Report, ref: BlobRef | None = None) -> TestTable:
     """A run in short. `failing` holds the first 20 of its cases that failed, erred or timed out."""
-    raise NotImplementedError
+    failing = tuple(case for case in report.cases if case.outcome in RED)
+    count = {o: sum(case.outcome == o for case in report.cases) for o in ("passed", "skipped")}
+    return TestTable(
+        passed=count["passed"], failed=len(failing), skipped=count["skipped"], failing=failing[:SHOWN], seconds=report.seconds, report=ref,
+    )
+
+
+def named(tests: Sequence[str]) -> str:
+    """The first three, and how many more."""
+    more = f" and {len(tests) - NAMED} more" if len(tests) > NAMED else ""
+    return ", ".join(tests[:NAMED]) + more
+
+
+def _problem(reports: Sequence[Report], otherwise: str = "nothing was reported") -> str:
+    return next((r.problem for r in reports if r.problem), "") or next((r.ended for r in reports if r.ended != "finished"), otherwise)
+
+
+def _lacks(report: Report, test: str, own: Collection[str]) -> bool:
+    """Did this file of tests fail to load for something that the repository's own sources cannot cure?"""
+    cases = [case for case in report.cases if case.id == test]
+    return bool(cases) and all(case.outcome == "error" and "::" not in case.id and not _blames_source(case, own) for case in cases)
+
+
+def _blames_source(case: TestCase, own: Collection[str]) -> bool:
+    if _NO_MODULE.search(case.message) or _SYNTAX.search(case.message) or _NO_NAME.search(case.message):
+        return _own_fault(case.message, own)
+    return bool(case.frames) and not is_test(case.frames[-1].path)
+
+
+def _own_fault(text: str, own: Collection[str]) -> bool:
+    """Does an error that kept tests from being read lie in a source file of the repository?"""
+    missing, name = _NO_MODULE.findall(text), _NO_NAME.findall(text)
+    if missing:
+        return _is_own(missing[-1][0] or missing[-1][1], own)
+    if name:
+        return not own or _is_own(name[-1], own)
+    if _SYNTAX.search(text):
+        files = [a or b for a, b in _FILE.findall(text)]
+        return bool(files) and not is_test(files[-1].lstrip("/")) and "site-packages" not in files[-1]
+    return False
+
+
+def _is_own(module: str, own: Collection[str]) -> bool:
+    """Is the module, or a package around it, among the repository's files?"""
+    head = re.split(r"[./]", module.lstrip("./"))[0]
+    return any(head and head in (path.split("/")[0], path.split("/")[0].rpartition(".")[0], *path.split("/")[1:2]) for path in own)

@@ -86,7 +86,8 @@ def _function(tree: Tree, place: Place) -> ast.FunctionDef | None:
 
 
 def _given(function: ast.FunctionDef, tests: Mapping[str, bytes]) -> Iterator[tuple[Any, ...]]:
-    texts = [*DOCTEST.findall(ast.get_docstring(function) or ""), *(body.decode(errors="replace") for body in tests.values())]
+    texts = DOCTEST.findall(ast.get_docstring(function) or "")
+    texts += [body.decode(errors="replace") for body in tests.values()]
     for text in texts:
         try:
             tree = ast.parse(text)
@@ -103,8 +104,8 @@ def _tabled(scope: ast.AST) -> list[dict[str, ast.expr]]:
     rows: list[dict[str, ast.expr]] = []
     for node in getattr(scope, "decorator_list", ()):
         match node:
-            case ast.Call(func=ast.Attribute(attr="parametrize"), args=[names, ast.List(elts=values) | ast.Tuple(elts=values), *_]):
-                for value in values:
+            case ast.Call(func=ast.Attribute(attr="parametrize"), args=[names, (ast.List() | ast.Tuple()) as table, *_]):
+                for value in table.elts:
                     rows += _row(names, value)
             case _:
                 pass
@@ -171,11 +172,13 @@ def _near(value: Any) -> list[Any]:
         case float():
             return [value + 1, value - 1, 0.0, -value, value / 2]
         case str():
-            return ["", value[::-1], value + value, value[1:], value[:-1], value.upper(), value.lower(), value + " ", value[:1], "x" + value]
+            cut = [value[1:], value[:-1], value[:1]]
+            return ["", value[::-1], value + value, *cut, value.upper(), value.lower(), value + " ", "x" + value]
         case list() | tuple():
-            kind = type(value)
-            inner = [kind([*value[:i], near, *value[i + 1:]]) for i in range(min(3, len(value))) for near in _near(value[i])[:3]]
-            return [kind(), value[::-1], value + value, value[1:], value[:-1], value[:1], kind([*value, *value[:1]]), *inner]
+            kind, items = type(value), list(value)
+            inner = [[*items[:i], near, *items[i + 1:]] for i in range(min(3, len(items))) for near in _near(items[i])[:3]]
+            plain = [[], items[::-1], items * 2, items[1:], items[:-1], items[:1], [*items, *items[:1]]]
+            return [kind(one) for one in [*plain, *inner]]
         case dict():
             return [{}, dict(list(value.items())[1:]), {k: near for k, v in value.items() for near in _near(v)[:1]}]
         case _:

@@ -4,6 +4,7 @@ import ast
 import base64
 import difflib
 import io
+import math
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ def rank(candidates: Sequence[Survivor]) -> tuple[Survivor, ...]:
 
 def _merit(candidate: Survivor, candidates: Sequence[Survivor]) -> float:
     lines = max(1, candidate.size // LINE)
-    return candidate.prior * agreement(candidate, candidates) ** 2 * (1 - failures(candidate) / 2) / lines ** 0.5
+    return candidate.prior * agreement(candidate, candidates) ** 2 * (1 - failures(candidate) / 2) / math.sqrt(lines)
 
 
 def failures(candidate: Survivor) -> float:

@@ -39,7 +39,8 @@ def swap_arguments(site: Site, node: ast.AST) -> Iterator[Edit]:
 def drop_argument(site: Site, node: ast.AST) -> Iterator[Edit]:
     """An argument too many."""
     if isinstance(node, ast.Call):
-        items = sorted([*node.args, *node.keywords], key=lambda item: (item.lineno, item.col_offset))
+        items: list[ast.expr | ast.keyword] = [*node.args, *node.keywords]
+        items.sort(key=lambda item: (item.lineno, item.col_offset))
         for index, item in enumerate(items):
             start, end = site.source.span(item)
             if len(items) == 1:

@@ -135,7 +135,7 @@ def _own(root: ast.AST) -> Iterator[ast.AST]:
 def _annotated(scope: Scope, name: str, annotation: ast.expr | None) -> None:
     inner: ast.expr | None = None
     if isinstance(annotation, ast.Subscript):
-        annotation, inner = annotation.value, annotation.slice
+        inner, annotation = annotation.slice, annotation.value
         if isinstance(annotation, ast.Name) and annotation.id == "Optional":
             return _annotated(scope, name, inner)
     if isinstance(annotation, ast.Name):
