@@ -7,15 +7,14 @@ from pydantic import Field
 from autopatch.contract.code import CodeJob, TestTable
 from autopatch.contract.evidence import Alert as Alert
 from autopatch.contract.evidence import BlobRef, Cause, Comparison, Evidence, Measurement, ModelUse, Rehearsal, TargetState
-from autopatch.contract.model import Moment, Word, later
+from autopatch.contract.model import Moment, later
+from autopatch.contract.notes import AlertUpdated as AlertUpdated
+from autopatch.contract.notes import Cleared as Cleared
+from autopatch.contract.notes import Event as Event
+from autopatch.contract.notes import LessonRecorded as LessonRecorded
+from autopatch.contract.notes import Waiting as Waiting
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
 from autopatch.contract.target import Rung
-
-
-class Event(Word):
-    """The body of an event. Subclasses set `name`; `version` rises when a field changes its meaning."""
-    name: ClassVar[str]
-    version: ClassVar[int] = 1
 
 
 class Opened(Event):
@@ -27,22 +26,6 @@ class Opened(Event):
     alert: Alert | None = None
     generation: int = 0
     job: CodeJob | None = later(None, "a defect job; its target is its repository's name")
-
-
-class AlertUpdated(Event):
-    """A later word about an alert of this incident, or another alert of its target."""
-
-    name: ClassVar[str] = "alert_updated"
-    alert: Alert
-    why: str = ""
-
-
-class Cleared(Event):
-    """The alert is no longer firing, by its sender's word. Before anything was applied that closes the incident."""
-
-    name: ClassVar[str] = "cleared"
-    identity: str
-    at: Moment
 
 
 class Reproduced(Event):
@@ -257,26 +240,6 @@ class Inconclusive(Event):
     name: ClassVar[str] = "inconclusive"
     reason: str
     comparisons: tuple[Comparison, ...] = ()
-
-
-class LessonRecorded(Event):
-    """What knowledge learnt from how this ended. `trust` counts validated outcomes only."""
-
-    name: ClassVar[str] = "lesson_recorded"
-    lesson_id: str
-    signature: str
-    outcome: str
-    trust: float
-    summary: str = ""
-
-
-class Waiting(Event):
-    """Something is missing; nothing is done until it is back."""
-
-    name: ClassVar[str] = "waiting"
-    on: str = Field(description="what is missing: nats, prometheus, docker, qdrant, model, policy, target")
-    reason: str
-    room: str
 
 
 class Escalated(Event):
