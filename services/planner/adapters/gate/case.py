@@ -97,9 +97,7 @@ async def _key(chassis: Chassis, tree: Files, failure: Failure) -> str | None:
 
 def moved(place: Place, before: bytes, after: bytes) -> Place:
     """The place in a file that was changed: what lies behind the change moves with it, what holds it grows."""
-    old, new = before.splitlines(), after.splitlines()
-    grown = len(new) - len(old)
-    at = next((n for n, (one, other) in enumerate(zip(old, new, strict=False), 1) if one != other), min(len(old), len(new)) + 1)
+    grown, at = len(after.splitlines()) - len(before.splitlines()), first_change(before, after)
     if not grown or place.end < at:
         return place
     start = place.start + grown if place.start > at else place.start
@@ -107,6 +105,12 @@ def moved(place: Place, before: bytes, after: bytes) -> Place:
     return place.model_copy(update={
         "start": max(1, start), "end": max(start, place.end + grown, 1), "lines": {n: s for n, s in lines.items() if n > 0}
     })
+
+
+def first_change(before: bytes, after: bytes) -> int:
+    """The first line that differs, from 1."""
+    old, new = before.splitlines(), after.splitlines()
+    return next((n for n, (one, other) in enumerate(zip(old, new, strict=False), 1) if one != other), min(len(old), len(new)) + 1)
 
 
 def without(baseline: Baseline, failing: frozenset[str]) -> Baseline:

@@ -10,7 +10,7 @@ from autopatch.contract.code import Place
 from autopatch.contract.errors import Unavailable
 from autopatch.repair.ranking import Survivor, change_size, lifts_constants, probe_inputs, rank
 from services.planner.adapters.gate.candidate import Tried, key_of
-from services.planner.adapters.gate.case import Case
+from services.planner.adapters.gate.case import Case, first_change
 from services.planner.adapters.gate.trials import Gate
 
 PROBED = 8
@@ -78,9 +78,13 @@ async def _fingerprints(case: Case, gate: Gate, passed: Sequence[Tried]) -> dict
 
 
 def _changed(case: Case, passed: Sequence[Tried]) -> Place | None:
-    """The most suspicious place in a file that every one of them changes."""
-    shared = set.intersection(*(set(one.candidate.changes) for one in passed))
-    return next((place for place in case.places if place.path in shared and place.name), None)
+    """The function in which most of them begin; of several the most suspicious."""
+    changed = [item for one in passed for item in one.candidate.changes.items()]
+    starts = [(path, first_change(case.tree.get(path, b""), data or b"")) for path, data in changed]
+    functions = [place for place in case.places if place.name]
+    hit = [sum(place.path == path and place.start <= line <= place.end for path, line in starts) for place in functions]
+    most = max(hit, default=0)
+    return functions[hit.index(most)] if most else None
 
 
 def _answers(text: str) -> tuple[str, ...]:

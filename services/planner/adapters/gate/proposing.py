@@ -36,18 +36,19 @@ async def told(chassis: Chassis, case: Case, outcome: Outcome, use: ModelUse) ->
 
 
 def planned(case: Case, outcome: Outcome, diff: str, use: ModelUse) -> ev.Planned:
-    """One step; `diff` is the digest under which the object store holds it. The best of what was turned down is told as well."""
+    """One step; `diff` is the digest under which the object store holds it. What was turned down is told as far as it fits, single edits last."""
     first = outcome.ranked.order[0].candidate
     patch = PatchCode(diff=diff, base=case.job.tree, files=tuple(sorted(first.changes)))
     step = Step(action=patch, precondition=Precondition(release=case.job.tree), undo=None)
     others = [Alternative(summary=described(one.candidate), why_not="it passes too, but ranked lower") for one in
               outcome.ranked.order[1:]]
+    telling = sorted(outcome.tally.rejected, key=lambda one: one.summary.startswith("template"))
     why = "all tests pass with it" + (f", though {outcome.ranked.weak}" if outcome.ranked.weak else "")
     plan = Plan(
         target=case.incident.target, summary=redact(f"{describe(patch)}: {first.description}")[:300],
         cause=case.diagnosed.causes[0].id, steps=(step,), success=SuccessCheck(signal="tests", settle_s=0, soak_s=1),
         basis=Basis(kind=first.origin, ref=first.ref, why=redact(f"{first.description}; {why}")[:300]),
-        rejected=tuple([*others, *reversed(outcome.tally.rejected)][:REJECTED]),
+        rejected=tuple([*others, *telling][:REJECTED]),
     )
     return ev.Planned(plan=plan, plan_hash=plan.hash, model=use)
 

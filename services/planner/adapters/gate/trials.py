@@ -9,7 +9,7 @@ from autopatch.contract.errors import ContractError, Unavailable
 from autopatch.contract.requests import RanTests, RunTests
 from autopatch.repair.diffs import make_diff
 from autopatch.repair.forgeries import suspicions
-from autopatch.repair.judging import judge
+from autopatch.repair.judging import judge, outcome
 from autopatch.repair.patch_policy import refusals
 from services.planner.adapters.gate.candidate import Candidate, Tried
 from services.planner.adapters.gate.case import Case
@@ -53,9 +53,10 @@ class Gate:
         return "; ".join(found[:3])
 
     async def screen(self, candidates: Sequence[Candidate], *, limit_s: float = LONGEST_S, enough: int = 0) -> list[Tried]:
-        """Against the failing tests, in this order, until `enough` passed or the time is over; what was not reached is left out.
+        """Against the failing tests, in this order; what was not reached is left out.
 
-        Raises Unavailable.
+        With `enough` until so many passed or the time is over, and with little patience; then a candidate in whose run the
+        sandbox was lost is the last one. Otherwise that raises Unavailable: nothing more is asked of a model then.
         """
         job = self._quick() if enough else self._case.job
         ran = await self._run(candidates, job, self._only, limit_s=limit_s, enough=enough)
@@ -84,8 +85,9 @@ class Gate:
             enough=enough, limit_s=longest,
         ), RanTests)
         reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports)).reports
-        if reports and all(report.ended == "lost" for report in reports):
-            raise Unavailable("docker", f"the sandbox was lost during a run: {redact(reports[0].problem)[:300]}".rstrip(": "))
+        lost = next((report for report in reports if report.ended == "lost"), None)
+        if lost is not None and not (lost.trial and enough):
+            raise Unavailable("docker", f"the sandbox was lost during a run: {redact(lost.problem)[:300]}".rstrip(": "))
         by_id = {report.trial: report for report in reports}
         return [(candidate, by_id[candidate.id]) for candidate in candidates if candidate.id in by_id]
 
@@ -99,17 +101,16 @@ class Gate:
     def _held(self, candidate: Candidate, report: Report) -> Tried:
         if not self._only:
             return self._judged(candidate, report)
-        passed = {case.id for case in report.cases if case.outcome == "passed"}
-        failing = frozenset(self._case.baseline.failing) - passed
-        why = _why(report, failing)
-        return Tried(candidate, report, failing, why)
+        failing = self._left(report)
+        return Tried(candidate, report, failing, _why(report, failing))
 
     def _judged(self, candidate: Candidate, report: Report) -> Tried:
         judged = judge(self._case.baseline, report)
-        passed = {case.id for case in report.cases if case.outcome == "passed"}
-        failing = frozenset(self._case.baseline.failing) - passed
-        why = "" if judged.ok and not failing else judged.reason or _why(report, failing)
-        return Tried(candidate, report, failing, redact(why)[:300], whole=not (judged.broken or judged.missing))
+        why = "" if judged.ok else redact(judged.reason)[:300] or "it was not judged to be a fix"
+        return Tried(candidate, report, self._left(report), why, whole=not (judged.broken or judged.missing))
+
+    def _left(self, report: Report) -> frozenset[str]:
+        return frozenset(test for test in self._case.baseline.failing if outcome(report, test) != "passed")
 
 
 def _why(report: Report, failing: frozenset[str]) -> str:

@@ -1,10 +1,11 @@
 """Single edits at the suspicious places, most likely first, in batches, until some pass or the time is over."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from autopatch.chassis.clock import Clock
 from autopatch.chassis.telemetry import span
+from autopatch.contract.errors import Unavailable
 from autopatch.repair.templates import Mutant, search_order
 from services.planner.adapters.gate.candidate import Candidate, Tried, key_of
 from services.planner.adapters.gate.case import Case, Ground
@@ -17,6 +18,7 @@ BATCH_BYTES = 4_000_000
 ENOUGH = 5
 """Edits that pass: more are not looked for. The right one is among the first five far more often than it is the first."""
 LEAST_S = 3.0
+DEADLY = 3
 
 
 async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float) -> list[Tried]:
@@ -32,15 +34,9 @@ async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Cl
         found = await asyncio.to_thread(search_order, ground.tree, ground.places, MOST)
         tried_before = tally.templates
         for batch in _batches(_candidates(case, ground, found, tally.templates)):
-            if left() < LEAST_S and tally.templates > tried_before:
-                break
-            tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
-            tally.templates += len(tried)
-            tally.saw(tried)
-            for one in (one for one in tried if not one.passed):
-                tally.reject(one.candidate, one.why)
-            survivors = await _confirmed(gate, tally, [one for one in tried if one.passed])
-            if survivors or len(tried) < len(batch):
+            passed = await _screened(gate, tally, batch, left)
+            survivors = await _confirmed(gate, tally, passed)
+            if survivors or left() < LEAST_S:
                 break
         seconds = (clock.now() - began).total_seconds()
         tally.seconds += seconds
@@ -50,6 +46,26 @@ async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Cl
         current.set_attribute("templates.seconds", round(seconds, 3))
         current.set_attribute("alternatives.rejected", lines(tally.rejected[rejected:]))
     return survivors
+
+
+async def _screened(gate: Gate, tally: Tally, batch: Sequence[Candidate], left: Callable[[], float]) -> list[Tried]:
+    """What passes the failing tests. A candidate that kills the sandbox is passed over, but only so many in a row."""
+    passed: list[Tried] = []
+    deadly = 0
+    while batch:
+        tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
+        tally.templates += len(tried)
+        tally.saw(tried)
+        for one in (one for one in tried if not one.passed):
+            tally.reject(one.candidate, one.why)
+        passed += [one for one in tried if one.passed]
+        batch = batch[len(tried):]
+        deadly = 0 if len(tried) > 1 else deadly + 1
+        if passed or left() < LEAST_S or not (tried and tried[-1].report.ended == "lost"):
+            break
+        if deadly >= DEADLY:
+            raise Unavailable("docker", f"the sandbox was lost {deadly} times in a row: {tried[-1].why}")
+    return passed
 
 
 async def _confirmed(gate: Gate, tally: Tally, passed: Sequence[Tried]) -> list[Tried]:
