@@ -1,27 +1,34 @@
 """A child: one run of the tests on its own copy, in this very process where the command is Python's."""
 
 import ctypes
+import gc
 import importlib
 import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List
+from typing import Any, Dict, List
 
 from . import pristine
+from .telling import Send, Telling
 
 ZONES = ("UTC", "<-07>7", "<+0545>-5:45", "<+13>-13", "<-0330>3:30")
 """POSIX time zones, one for each run of the unchanged copy; candidates have the first."""
+PYTHON = ("pytest", "unittest", "script")
+"""Kinds of commands that are run in a process of ours."""
 _PYTHONS = ("python", "python3")
-_NEEDS = {"pytest": ("pytest", "_pytest.assertion.rewrite", "_pytest._io.saferepr", "unittest.mock", ".by_pytest", ".tracing")}
-Send = Callable[[Dict[str, Any]], None]
+_NEEDS = {
+    "pytest": ("pytest", "_pytest.assertion.rewrite", "unittest.mock", ".by_pytest"), "unittest": (".by_unittest",),
+    "script": (".by_unittest",), "node": (".by_process",), "process": (".by_process",),
+}
 
 
 def kind_of(command: List[str]) -> str:
-    """How a command can be run: pytest, unittest, script, or as a process."""
+    """How a command can be run: by pytest, unittest, as a script, by Node's test runner, or as any process."""
     program, rest = os.path.basename(command[0]), command[1:]
     if program in ("pytest", "py.test"):
         return "pytest"
@@ -29,18 +36,26 @@ def kind_of(command: List[str]) -> str:
         return rest[1]
     if program in _PYTHONS and rest and rest[0].endswith(".py"):
         return "script"
-    return "process"
+    return "node" if program == "node" and "--test" in rest else "process"
 
 
 def warm(command: List[str]) -> str:
     """Imports the test tool and what listens to it, and nothing of the repository."""
     kind = kind_of(command)
     try:
-        for name in _NEEDS.get(kind, ()):
+        for name in _NEEDS[kind]:
             importlib.import_module(name, __package__)
     except ImportError as error:
         return "missing " + str(error.name)
+    if kind == "pytest":
+        _part("by_pytest").warm()
+    gc.freeze()
     return kind
+
+
+def environment(run: int) -> Dict[str, str]:
+    """Order of hashes and time zone: pinned for a run, others for the next."""
+    return {**os.environ, "PYTHONHASHSEED": str(run + 1), "TZ": ZONES[run % len(ZONES)]}
 
 
 def begin(root: str, output: int, keep: List[int]) -> None:
@@ -54,18 +69,49 @@ def begin(root: str, output: int, keep: List[int]) -> None:
         os.closerange(last, fd)
         last = fd + 1
     os.closerange(last, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    control = ctypes.CDLL(None).prctl
-    control(4, 1, 0, 0, 0)
+    seal(False)
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
-    control(4, 0, 0, 0, 0)
+    seal()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(root)
 
 
+def seal(closed: bool = True) -> None:
+    """Nobody else, of the same user or not, may look into this process or open its descriptors."""
+    ctypes.CDLL(None).prctl(4, int(not closed), 0, 0, 0)
+
+
+def begin_cold(wanted: Dict[str, Any], token: str, folder: str, sources: Dict[str, bytes], reports: int, stack: int) -> None:
+    """Starts the interpreter anew, because the order of hashes is fixed when it starts. Does not return."""
+    os.makedirs(folder + "/autopatch_inside")
+    for name, data in sources.items():
+        with open(folder + "/autopatch_inside/" + name, "wb") as file:
+            file.write(data)
+    with open(folder + "/wanted.json", "w") as text:
+        json.dump([wanted, token, folder, reports, stack], text)
+    for fd in (reports, stack):
+        os.set_inheritable(fd, True)
+    code = "import sys; sys.path.insert(0, %r); from autopatch_inside.child import cold; cold(%r)" % (folder, folder)
+    os.execve(sys.executable, [sys.executable, "-s", "-c", code], environment(wanted["run"]))
+
+
+def cold(folder: str) -> None:
+    """Where an interpreter that `begin_cold` started goes on."""
+    seal()
+    with open(folder + "/wanted.json") as file:
+        wanted, token, _, reports, stack = json.load(file)
+    sys.path[:] = [entry for entry in sys.path if entry not in ("", folder)]
+    warm(wanted["command"])
+    shutil.rmtree(folder)
+    for fd in (reports, stack):
+        os.set_inheritable(fd, False)
+    work(wanted, token, pristine.fingerprint(), reports, stack)
+
+
 def work(wanted: Dict[str, Any], token: str, before: pristine.Marks, reports: int, stack: int) -> None:
     """Never returns."""
-    os.environ["TZ"] = ZONES[wanted["run"] % len(ZONES)]
+    os.environ.update(environment(wanted["run"]))
     time.tzset()
     random.seed(wanted["run"])
 
@@ -86,7 +132,16 @@ def _run(wanted: Dict[str, Any], send: Send, stack: int) -> int:
     if kind.startswith("missing"):
         send({"problem": kind[8:] + " is not in the image"})
         return 127
+    telling = Telling(wanted, send, stack)
     if kind == "pytest":
-        code = sys.modules[__package__ + ".by_pytest"].run(wanted, send, stack)
-        return int(code)
-    raise NotImplementedError(kind)
+        return int(_part("by_pytest").run(telling))
+    if kind == "unittest":
+        return int(_part("by_unittest").run(telling))
+    if kind == "script":
+        return int(_part("by_unittest").run_script(telling))
+    return int(_part("by_process").run_node(telling) if kind == "node" else _part("by_process").run(telling))
+
+
+def _part(name: str) -> Any:
+    """A module of ours that was loaded when there were files of ours."""
+    return sys.modules[str(__package__) + "." + name]

@@ -6,7 +6,6 @@ output, one JSON object a line: {"begin": trial}, {"report": Report}, {"done": t
 """
 
 import base64
-import ctypes
 import io
 import json
 import os
@@ -24,7 +23,6 @@ HOME = "/work"
 INSIDE = HOME + "/.autopatch"
 ROOT = HOME + "/repository"
 WRITABLE = (HOME, "/tmp", "/dev/shm")
-_NOT_DUMPABLE = (4, 0, 0, 0, 0)
 
 Tree = Dict[str, Tuple[bytes, bool]]
 
@@ -32,11 +30,12 @@ Tree = Dict[str, Tuple[bytes, bool]]
 def main() -> None:
     """Reads the request, tries everything in it, and ends."""
     sys.path[:] = [folder for folder in sys.path if folder not in ("", INSIDE)]
-    seal()
+    child.seal()
     with open(INSIDE + "/request.json", "rb") as file:
         request = json.load(file)
     tree = _tree(INSIDE + "/snapshot.tar.gz")
     sources = _sources()
+    os.environ.update(child.environment(0))
     kind = child.warm(request["command"])
     before = pristine.fingerprint()
     deadline = time.monotonic() + request["limit_s"]
@@ -67,11 +66,6 @@ def accuse(report: Dict[str, Any], excused: List[str]) -> None:
         report["problem"] = report["problem"] or "the code changes the test tool: " + ", ".join(names[:5])
 
 
-def seal() -> None:
-    """Nobody else, of the same user or not, may look into this process or open its descriptors."""
-    ctypes.CDLL(None).prctl(*_NOT_DUMPABLE)
-
-
 def tell(what: Dict[str, Any]) -> None:
     """One line to the host."""
     sys.stdout.write(json.dumps(what) + "\n")
@@ -86,11 +80,13 @@ class Workshop:
     ) -> None:
         self._request, self._kind, self._tree, self._sources = request, kind, tree, sources
         self._before, self._deadline = before, deadline
+        alone = kind in ("script", "process")
+        self._test_s = request["suite_s"] if alone else request["test_s"]
 
     def report(self, run: Dict[str, Any]) -> Dict[str, Any]:
         """Runs the tests; a test that takes too long is given up with its child, and another child runs the rest."""
         begun = time.monotonic()
-        watch = Watch(self._request["test_s"], min(self._deadline, begun + self._request["suite_s"]), not run["trial"])
+        watch = Watch(self._test_s, min(self._deadline, begun + self._request["suite_s"]), not run["trial"])
         while True:
             clean()
             self._lay_out(run["changes"])
@@ -108,13 +104,15 @@ class Workshop:
         (reports, reports_in), (output, output_in), (stack, stack_in) = os.pipe(), os.pipe(), os.pipe()
         wanted = {
             "command": self._request["command"], "kind": self._kind, "only": self._request["only"], "skip": skip,
-            "coverage": self._request["coverage"] and not run["trial"], "first_failure": bool(run["trial"] and self._request["only"]),
-            "run": run["run"], "test_s": self._request["test_s"],
+            "coverage": self._request["coverage"] and not run["trial"], "until_failure": bool(run["trial"] and self._request["only"]),
+            "run": run["run"], "test_s": self._test_s,
         }
         pid = os.fork()
         if pid == 0:
             try:
                 child.begin(ROOT, output_in, [reports_in, stack_in])
+                if run["run"] and self._kind in child.PYTHON:
+                    child.begin_cold(wanted, token, INSIDE, self._sources, reports_in, stack_in)
                 child.work(wanted, token, self._before, reports_in, stack_in)
             finally:
                 traceback.print_exc()
@@ -131,6 +129,10 @@ class Workshop:
                 files.pop(path, None)
             else:
                 files[path] = (base64.b64decode(content), files[path][1] if path in files else False)
+        if self._kind == "node":
+            os.makedirs(INSIDE)
+            with open(INSIDE + "/reporter.mjs", "wb") as file:
+                file.write(self._sources["reporter.mjs"])
         for path, (data, executable) in files.items():
             full = os.path.join(ROOT, path)
             os.makedirs(os.path.dirname(full), exist_ok=True)

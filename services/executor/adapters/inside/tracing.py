@@ -18,10 +18,13 @@ class Tracer:
         threading.settrace(self._enter)
         sys.settrace(self._enter)
 
-    def stop(self) -> Dict[str, List[int]]:
-        """Lines by path relative to the repository."""
+    def stop(self) -> None:
+        """No further."""
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
+
+    def lines(self) -> Dict[str, List[int]]:
+        """Since the last start, by path relative to the repository."""
         return {path[len(self._root) :]: sorted(lines) for path, lines in sorted(self._lines.items())}
 
     def _enter(self, frame: Any, event: str, _: Any) -> Any:

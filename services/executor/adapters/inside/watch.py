@@ -23,7 +23,7 @@ class Watch:
     def __init__(self, test_s: float, deadline: float, patient: bool) -> None:
         self._test_s, self._deadline, self._patient = test_s, deadline, patient
         self._cases = {}  # type: Dict[str, Dict[str, Any]]
-        self._covered = []  # type: List[Dict[str, Any]]
+        self._covered = {}  # type: Dict[str, Dict[str, Any]]
         self._children = 0
         self._ended, self._code = "lost", None  # type: str, Optional[int]
         self._problem = ""
@@ -55,7 +55,7 @@ class Watch:
         """A Report but for trial, run and seconds; `changed` names parts of the test tool that are not what they were."""
         cases = list(self._cases.values())
         return {
-            "ended": self._ended, "exit_code": self._code, "cases": cases, "problem": self._problem, "covered": self._covered,
+            "ended": self._ended, "exit_code": self._code, "cases": cases, "problem": self._problem, "covered": list(self._covered.values()),
             "output": self._output.text(), "changed": self._changed,
         }
 
@@ -122,7 +122,7 @@ class Watch:
             self._cases[case["id"]] = case
             self._at = ""
         if "covered" in said:
-            self._covered.append(said["covered"])
+            self._covered[said["covered"]["test"]] = said["covered"]
         self._problem = self._problem or str(said.get("problem", ""))
         if "end" in said:
             self._finished, self._code, self._changed = True, said["end"], [str(name) for name in said["changed"]]

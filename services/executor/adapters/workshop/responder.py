@@ -64,7 +64,7 @@ def _job(request: RunTests, image: str, snapshot: bytes, runs: Sequence[dict[str
     }
     content = {f"{INSIDE}/autopatch_inside/{name}": data for name, data in sources().items()}
     content |= {f"{INSIDE}/snapshot.tar.gz": snapshot, f"{INSIDE}/request.json": json.dumps(asked).encode()}
-    return Job(image, ("python3", "-s", "-c", START), request.limit_s, content, first=True)
+    return Job(image, ("env", "PYTHONHASHSEED=1", "python3", "-s", "-c", START), request.limit_s, content, first=True)
 
 
 def sources() -> dict[str, bytes]:

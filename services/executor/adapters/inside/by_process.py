@@ -1,0 +1,122 @@
+"""Any other command: one test, by its exit code. Node's own test runner is asked for its events."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import time
+from typing import Any, Dict, List
+
+from .telling import FRAMES, MESSAGE, ROOT, VALUE, Telling
+
+COMMAND = "command"
+_REPORTER = "/work/.autopatch/reporter.mjs"
+
+
+def run(telling: Telling) -> int:
+    """The command's exit code; 127 when there is no such program."""
+    telling.send({"at": COMMAND})
+    begun = time.monotonic()
+    try:
+        code = subprocess.call(telling.command, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        telling.send({"problem": "cannot run %s: %s" % (telling.command[0], error.strerror)})
+        return 127
+    if code == 127:
+        telling.send({"problem": "the command was not found, or did not find what it runs (exit code 127)"})
+    case = {"id": COMMAND, "outcome": "passed", "message": "", "frames": [], "seconds": round(time.monotonic() - begun, 3)}
+    if code:
+        case.update(outcome="failed", message="signal %d" % -code if code < 0 else "exit code %d" % code)
+    telling.tell(case)
+    return code
+
+
+def run_node(telling: Telling) -> int:
+    """Its exit code. A test file that is silent for longer than one test may take is killed; the others still run."""
+    token = os.urandom(16).hex()
+    program, *rest = telling.command
+    command = [program, "--test-reporter", _REPORTER, "--test-reporter-destination", "stdout", *rest]
+    try:
+        node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    except OSError as error:
+        telling.send({"problem": "cannot run %s: %s" % (program, error.strerror)})
+        return 127
+    assert node.stdin and node.stdout
+    node.stdin.write(token.encode())
+    node.stdin.close()
+    _Node(telling, node, token).listen()
+    code = node.wait()
+    if not telling.told:
+        telling.send({"problem": "no tests were found" if not code else "node ended with exit code %d before any test" % code})
+    return code
+
+
+class _Node:
+    """Node's events on its standard output."""
+
+    def __init__(self, telling: Telling, node: "subprocess.Popen[bytes]", token: str) -> None:
+        self._telling, self._node, self._token = telling, node, token.encode() + b" "
+        self._slow = set()  # type: set[str]
+
+    def listen(self) -> None:
+        """To the end of its output."""
+        assert self._node.stdout
+        rest, since, out = b"", time.monotonic(), self._node.stdout.fileno()
+        with selectors.DefaultSelector() as selector:
+            selector.register(out, selectors.EVENT_READ)
+            while True:
+                if not selector.select(0.05):
+                    if time.monotonic() - since > self._telling.test_s:
+                        since = time.monotonic()
+                        self._kill_files()
+                    continue
+                data = os.read(out, 1 << 16)
+                if not data:
+                    return
+                since = time.monotonic()
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self._heard(line)
+
+    def _heard(self, line: bytes) -> None:
+        if line.startswith(self._token):
+            case = _case(json.loads(line[len(self._token) :]))
+            if case["id"] in self._slow:
+                case.update(outcome="timed_out", message="took longer than %g s" % self._telling.test_s)
+            if self._telling.wants(case["id"]):
+                self._telling.tell(case)
+        elif line.strip():
+            self._telling.send({"problem": "the code wrote to the channel of the test reports"})
+
+    def _kill_files(self) -> None:
+        """Node runs every test file in a process of its own."""
+        for pid in children(self._node.pid):
+            with open("/proc/%d/cmdline" % pid, "rb") as file:
+                words = file.read().decode(errors="replace").split("\0")
+            self._slow |= {os.path.relpath(word, ROOT) for word in words if os.path.isfile(word) and word.startswith(ROOT)}
+            os.kill(pid, signal.SIGKILL)
+
+
+def children(parent: int) -> List[int]:
+    """Ids of its child processes."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open("/proc/%s/stat" % entry) as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == parent:
+                        found.append(int(entry))
+            except OSError:
+                continue
+    return found
+
+
+def _case(said: Dict[str, Any]) -> Dict[str, Any]:
+    """A case of what the reporter wrote."""
+    case = {"id": said["id"], "outcome": said["outcome"], "message": said.get("message", "")[:MESSAGE], "seconds": said["seconds"]}
+    for name in ("expected", "actual"):
+        if said.get(name) is not None:
+            case[name] = said[name][:VALUE]
+    case["frames"] = said.get("frames", [])[-FRAMES:]
+    return case

@@ -1,0 +1,64 @@
+// Node's test events, one JSON object a line, each with the token that standard input gave: test files run in other processes
+// and do not know it.
+import { readFileSync } from 'node:fs';
+import { relative } from 'node:path';
+import { inspect } from 'node:util';
+
+const token = readFileSync(0, 'utf8');
+const root = process.cwd();
+const STACK = /at (?:(.+?) \()?(?:file:\/\/)?([^()\s][^()]*?):(\d+):\d+\)?$/;
+
+function frames(stack) {
+  const found = [];
+  for (const line of String(stack || '').split('\n')) {
+    const match = STACK.exec(line.trim());
+    if (match && match[2].startsWith(root + '/')) {
+      found.push({ path: relative(root, match[2]), line: Number(match[3]), function: match[1] || '' });
+    }
+  }
+  return found.reverse();
+}
+
+function shown(value) {
+  return typeof value === 'string' ? JSON.stringify(value) : inspect(value, { breakLength: Infinity });
+}
+
+function told(kind, data, names) {
+  const file = data.file ? relative(root, data.file) : '';
+  const error = data.details && data.details.error;
+  const cause = (error && error.cause) || error;
+  const whole = data.name === data.file || relative(root, data.name) === file || data.name === file;
+  if (whole && (kind === 'pass' || (error && error.failureType === 'subtestsFailed'))) return null;
+  if (data.details && data.details.type === 'suite' && !(error && error.failureType !== 'subtestsFailed')) return null;
+  const skipped = data.skip !== undefined || (data.todo !== undefined && kind === 'fail');
+  const said = {
+    id: whole ? file || String(data.name) : [file, ...names].filter(Boolean).join(' > '),
+    outcome: skipped ? 'skipped' : kind === 'pass' ? 'passed' : whole ? 'error' : 'failed',
+    seconds: ((data.details && data.details.duration_ms) || 0) / 1000,
+  };
+  if (error) {
+    said.message = String((cause && cause.message) || cause);
+    if (cause && typeof cause === 'object') {
+      said.frames = frames(cause.stack);
+      if ('expected' in cause && 'actual' in cause) Object.assign(said, { expected: shown(cause.expected), actual: shown(cause.actual) });
+    }
+  }
+  return said;
+}
+
+export default async function* reporter(source) {
+  const above = new Map();
+  for await (const { type, data } of source) {
+    const key = data.file || '';
+    if (!above.has(key)) above.set(key, []);
+    const names = above.get(key);
+    if (type === 'test:start') {
+      names.length = data.nesting;
+      names[data.nesting] = data.name;
+    }
+    if (type === 'test:pass' || type === 'test:fail') {
+      const said = told(type.slice(5), data, [...names.slice(0, data.nesting), data.name]);
+      if (said) yield token + ' ' + JSON.stringify(said) + '\n';
+    }
+  }
+}

@@ -1,0 +1,172 @@
+"""Runs of tests in real containers: what is told of each test, whatever the tests do."""
+
+import pytest
+from docker import DockerClient
+
+from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.limits import MIB, Limits
+from services.executor.tests.workshop import Bench, outcomes, trial
+
+pytestmark = [pytest.mark.docker]
+
+CALC = "def add(a, b):\n    return a - b\n\n\ndef wait(n):\n    while n:\n        pass\n    return n\n"
+GOOD = CALC.replace("a - b", "a + b")
+TESTS = """
+import unittest
+import calc
+import pytest
+
+def test_add():
+    assert calc.add(1, 2) == 3
+
+def test_loop():
+    assert calc.wait(True) == 0
+
+def test_zero():
+    assert calc.add(0, 0) == 0
+
+@pytest.fixture
+def broken():
+    raise KeyError("nothing here")
+
+def test_fixture(broken):
+    pass
+
+@pytest.mark.skip
+def test_skipped():
+    pass
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_each(n):
+    assert calc.add(n, 0) == n
+
+class Unit(unittest.TestCase):
+    def test_equal(self):
+        self.assertEqual(calc.add(2, 2), 4)
+"""
+REPOSITORY = {"calc.py": CALC, "tests/test_calc.py": TESTS, "tests/conftest.py": "", "pytest.ini": "[pytest]\npythonpath = .\n"}
+T = "tests/test_calc.py::"
+
+
+@pytest.fixture(params=["runc", "runsc"])
+def bench(request: pytest.FixtureRequest, client: DockerClient, engine: Engine, image: str) -> Bench:
+    """Under one runtime of the engine."""
+    if request.param not in client.info()["Runtimes"]:
+        pytest.skip(f"the engine has no runtime {request.param}")
+    return Bench(DockerSandbox(engine, Limits(output=32 * MIB), runtime=request.param), image)
+
+
+async def test_every_test_of_pytest_is_told_with_outcome_values_frames_and_lines(bench: Bench) -> None:
+    job = await bench.job(REPOSITORY, test_s=1)
+    (report,) = await bench.run(job, unchanged=1, coverage=True)
+    assert (report.ended, report.exit_code, report.problem) == ("finished", 1, "")
+    assert outcomes(report) == {
+        f"{T}test_add": "failed", f"{T}test_loop": "timed_out", f"{T}test_zero": "passed", f"{T}test_fixture": "error",
+        f"{T}test_skipped": "skipped", f"{T}test_each[0]": "passed", f"{T}test_each[1]": "passed", f"{T}Unit::test_equal": "failed",
+    }
+    cases = {case.id: case for case in report.cases}
+    add, loop, equal = cases[f"{T}test_add"], cases[f"{T}test_loop"], cases[f"{T}Unit::test_equal"]
+    assert (add.actual, add.expected, equal.actual, equal.expected) == ("-1", "3", "0", "4")
+    assert add.message.startswith("AssertionError: assert -1 == 3")
+    assert [(frame.path, frame.function) for frame in loop.frames] == [("tests/test_calc.py", "test_loop"), ("calc.py", "wait")]
+    assert "nothing here" in cases[f"{T}test_fixture"].message
+    lines = {covered.test: covered.lines for covered in report.covered}
+    assert lines[f"{T}test_add"]["calc.py"] == (2,)
+    assert lines[f"{T}test_loop"]["calc.py"] == (6, 7)
+    assert lines[""]["calc.py"] == (1, 5)
+
+
+async def test_candidates_are_tried_in_turn_until_enough_have_passed(bench: Bench) -> None:
+    job = await bench.job(REPOSITORY, test_s=1)
+    tries = [trial("same"), trial("syntax", calc_py="def add(:"), trial("gone", calc_py=None), trial("exits", calc_py="import os; os._exit(0)")]
+    tries += [trial("good", calc_py=GOOD), trial("better", calc_py=GOOD), trial("late", calc_py=GOOD)]
+    reports = await bench.run(job, tries, only=(f"{T}test_add", f"{T}Unit::test_equal"), enough=2)
+    assert [report.trial for report in reports] == ["same", "syntax", "gone", "exits", "good", "better"]
+    same, syntax, gone, exits, good, _ = reports
+    assert outcomes(same) == {f"{T}test_add": "failed"}, "the first failure is enough"
+    assert "SyntaxError" in syntax.problem and "No module named 'calc'" in gone.problem
+    assert exits.ended == "lost" and "exit code 0" in exits.problem and exits.cases == ()
+    assert outcomes(good) == {f"{T}test_add": "passed", f"{T}Unit::test_equal": "passed"}
+    assert bench.answer and bench.answer.tried == 6
+
+
+SEEDS = """
+import os, random, time
+def test_it():
+    with open("/work/repository/seen", "x") as file:
+        file.write("x")
+    print(os.environ["PYTHONHASHSEED"], hash("autopatch"), time.strftime("%z"), random.random())
+    assert False
+"""
+
+
+async def test_runs_of_the_unchanged_copy_have_other_hashes_zones_and_random_numbers_which_repeat(bench: Bench) -> None:
+    job = await bench.job({"test_it.py": SEEDS})
+
+    async def seen() -> list[str]:
+        return [report.output.partition("stdout call")[2].splitlines()[1] for report in await bench.run(job, unchanged=3)]
+
+    first = await seen()
+    for part in zip(*(line.split() for line in first), strict=True):
+        assert len(set(part)) == 3, first
+    assert await seen() == first
+
+
+UNIT = """
+import unittest, calc
+class A(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(calc.add(1, 2), 3)
+    def test_zero(self):
+        self.assertEqual(calc.add(0, 0), 0)
+    def test_loop(self):
+        calc.wait(True)
+    @unittest.skip("no")
+    def test_skipped(self):
+        pass
+    def test_parts(self):
+        for n in (0, 1):
+            with self.subTest(n=n):
+                self.assertEqual(calc.add(0, n), n)
+if __name__ == "__main__":
+    unittest.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [("python -m unittest", "test_unit.A."), ("python3 -m unittest test_unit.py", "test_unit.A."), ("python test_unit.py", "__main__.A.")],
+)
+async def test_unittest_is_told_in_the_same_words(bench: Bench, command: str, prefix: str) -> None:
+    job = await bench.job({"calc.py": CALC, "test_unit.py": UNIT}, command, test_s=1, suite_s=4)
+    plain, good = await bench.run(job, [trial("good", calc_py=GOOD)], unchanged=1, only=(f"{prefix}test_add", f"{prefix}test_zero"))
+    assert outcomes(plain) == {f"{prefix}test_add": "failed", f"{prefix}test_zero": "passed"}
+    assert (plain.cases[0].expected, plain.cases[0].frames[-1].line) == ("3", 5)
+    assert outcomes(good) == {f"{prefix}test_add": "passed", f"{prefix}test_zero": "passed"}
+    if "-m" in command:
+        (whole,) = await bench.run(job, unchanged=1)
+        assert {name.removeprefix(prefix): outcome for name, outcome in outcomes(whole).items()} == {
+            "test_add": "failed", "test_loop": "timed_out", "test_parts": "failed", "test_skipped": "skipped", "test_zero": "passed",
+        }
+
+
+async def test_a_script_is_one_test(bench: Bench) -> None:
+    files = {"calc.py": CALC, "check.py": "import sys, calc\nassert calc.add(1, 2) == 3, 'wrong'\nsys.exit(len(sys.argv) - 1)\n"}
+    red, green = await bench.run(await bench.job(files, "python check.py"), [trial("good", calc_py=GOOD)], unchanged=1)
+    assert (red.cases[0].id, red.cases[0].outcome, red.cases[0].message) == ("command", "failed", "AssertionError: wrong")
+    assert [(frame.path, frame.line) for frame in red.cases[0].frames] == [("check.py", 2)]
+    assert (outcomes(green), green.exit_code) == ({"command": "passed"}, 0)
+    (other,) = await bench.run(await bench.job(files | {"calc.py": GOOD}, "python check.py a b"), unchanged=1)
+    assert (outcomes(other), other.exit_code, other.cases[0].message) == ({"command": "failed"}, 2, "exit code 2")
+
+
+async def test_any_other_command_is_one_test_by_its_exit_code(bench: Bench) -> None:
+    files = {"check.sh": "grep -q good state && echo fine\n", "state": "bad"}
+    red, green = await bench.run(await bench.job(files, "sh check.sh"), [trial("good"[:4], state="good")], unchanged=1)
+    assert (outcomes(red), red.exit_code) == ({"command": "failed"}, 1)
+    assert (outcomes(green), green.output) == ({"command": "passed"}, "fine\n")
+    (missing,) = await bench.run(await bench.job(files, "no-such-program x"), unchanged=1)
+    assert (missing.problem, missing.cases) == ("cannot run no-such-program: No such file or directory", ())
+    (slow,) = await bench.run(await bench.job(files, "sleep 60", suite_s=1), unchanged=1)
+    assert (slow.ended, outcomes(slow)) == ("timed_out", {"command": "timed_out"})
