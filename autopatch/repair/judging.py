@@ -23,7 +23,7 @@ _FILE = re.compile(r"""File ["'](.+?)["'], line \d+|\((?:detected at )?([\w./-]+
 class Baseline:
     """What several runs of the unchanged copy have in common. Ids of tests, each kind sorted.
 
-    `failing` failed in every run and `passing` passed in every run; `flaky` did now this and now that, or was not always reported;
+    `failing` failed in every run, `passing` passed in every run; `flaky` did now this and now that, or was not always reported;
     `skipped` never ran: skipped, or stopped by something that the environment lacks. Only `red` may be repaired. `failing` may
     hold a whole file (its tests could not be read), and may be empty for red when a fault kept every test from being found.
     """
@@ -99,7 +99,8 @@ def judge(baseline: Baseline, report: Report) -> Judged:
     left_out = {*known, *baseline.flaky, *baseline.skipped}
     new = tuple(sorted({c.id for c in report.cases if c.id not in left_out and c.outcome in RED}))
     reason = _fault(baseline, report, known, broken, missing, new)
-    return Judged(not reason, reason or f"{named(fixed)} pass and {len(baseline.passing)} others still do", fixed, (*broken, *new), missing)
+    reason_or_done = reason or f"{named(fixed)} pass and {len(baseline.passing)} others still do"
+    return Judged(not reason, reason_or_done, fixed, (*broken, *new), missing)
 
 
 def _fault(
@@ -126,7 +127,7 @@ def _fault(
 
 
 def outcome(report: Report, test: str) -> TestOutcome | None:
-    """What became of a test, the worst if it was reported more than once; of a file, that of the tests in it if it has none itself."""
+    """What became of a test: the worst if it was reported more than once, and of a file without a report its tests' worst."""
     found = [c.outcome for c in report.cases if c.id == test] or [c.outcome for c in report.cases if c.id.startswith(f"{test}::")]
     order: tuple[TestOutcome, ...] = ("error", "timed_out", "failed", "skipped", "passed")
     if found and set(found) == {"skipped", "passed"} and not any(c.id == test for c in report.cases):
@@ -139,7 +140,8 @@ def table(report: Report, ref: BlobRef | None = None) -> TestTable:
     failing = tuple(case for case in report.cases if case.outcome in RED)
     count = {o: sum(case.outcome == o for case in report.cases) for o in ("passed", "skipped")}
     return TestTable(
-        passed=count["passed"], failed=len(failing), skipped=count["skipped"], failing=failing[:SHOWN], seconds=report.seconds, report=ref,
+        passed=count["passed"], failed=len(failing), skipped=count["skipped"], failing=failing[:SHOWN], seconds=report.seconds,
+        report=ref,
     )
 
 
@@ -150,13 +152,14 @@ def named(tests: Sequence[str]) -> str:
 
 
 def _problem(reports: Sequence[Report], otherwise: str = "nothing was reported") -> str:
-    return next((r.problem for r in reports if r.problem), "") or next((r.ended for r in reports if r.ended != "finished"), otherwise)
+    told = next((r.problem for r in reports if r.problem), "")
+    return told or next((r.ended for r in reports if r.ended != "finished"), otherwise)
 
 
 def _lacks(report: Report, test: str, own: Collection[str]) -> bool:
     """Did this file of tests fail to load for something that the repository's own sources cannot cure?"""
     cases = [case for case in report.cases if case.id == test]
-    return bool(cases) and all(case.outcome == "error" and "::" not in case.id and not _blames_source(case, own) for case in cases)
+    return bool(cases) and all(c.outcome == "error" and "::" not in c.id and not _blames_source(c, own) for c in cases)
 
 
 def _blames_source(case: TestCase, own: Collection[str]) -> bool:
@@ -181,4 +184,5 @@ def _own_fault(text: str, own: Collection[str]) -> bool:
 def _is_own(module: str, own: Collection[str]) -> bool:
     """Is the module, or a package around it, among the repository's files?"""
     head = re.split(r"[./]", module.lstrip("./"))[0]
-    return any(head and head in (path.split("/")[0], path.split("/")[0].rpartition(".")[0], *path.split("/")[1:2]) for path in own)
+    parts = {part.removesuffix(".py") for path in own for part in path.split("/")[:2]}
+    return bool(head) and head in parts

@@ -61,7 +61,7 @@ def probe_inputs(tree: Tree, place: Place, tests: Mapping[str, bytes], *, seed: 
 
     Inputs are literals of its tests and documentation, and these a little changed: one more, one less, empty, reversed, longer,
     arguments of one call mixed with those of another. An output that begins with ! is an error. To be run in the repository's
-    root, in the sandbox, on each survivor. '' when the place is not a top-level Python function or nothing is known of its inputs.
+    root, in the sandbox, on each survivor. '' when the place is not a top-level Python function or its inputs are not known.
     """
     function = _function(tree, place)
     if function is None:

@@ -19,7 +19,7 @@ MESSAGE = 600
 
 @dataclass(frozen=True)
 class ReducedCase:
-    """One failing test, as small as it can be told. `source` is the test's own text; `frame` the last one in the project's code."""
+    """One failing test, as small as it can be told. `source` is the test's text, `frame` the last one in the project's code."""
 
     test: str
     expected: str

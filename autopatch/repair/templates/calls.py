@@ -8,7 +8,8 @@ from autopatch.repair.templates.mutant import Edit, Site, Template
 WRAPS = {
     "number": ("abs({})", "int({})", "str({})", "round({})", "float({})", "bool({})"),
     "text": ("{}.lower()", "{}.upper()", "{}.strip()", "len({})", "{}[::-1]", "int({})", "list({})", "set({})", "sorted({})"),
-    "list": ("sorted({})", "set({})", "len({})", "sum({})", "list({})", "{}[::-1]", "max({})", "min({})", "tuple({})", "list(set({}))"),
+    "list": ("sorted({})", "set({})", "len({})", "sum({})", "list({})", "{}[::-1]", "max({})", "min({})", "tuple({})",
+    "list(set({}))"),
     "dict": ("dict({})", "list({})", "len({})", "sorted({})", "{}.items()", "{}.values()", "{}.keys()"),
     "set": ("sorted({})", "list({})", "len({})"), "bool": ("int({})",),
     "container": ("len({})", "sorted({})", "set({})", "{}[::-1]", "list({})", "max({})", "min({})", "sum({})"),
@@ -16,10 +17,15 @@ WRAPS = {
 }
 COPIES = {"list": ("list({})", "{}[:]", "[list(row) for row in {}]"), "dict": ("dict({})", "{}.copy()"), "set": ("set({})",)}
 UNWRAPPED = frozenset({
-    "abs", "int", "str", "len", "sorted", "reversed", "set", "list", "tuple", "sum", "float", "round", "bool", "max", "min", "enumerate",
+    "abs", "int", "str", "len", "sorted", "reversed", "set", "list", "tuple", "sum", "float", "round", "bool", "max",
+    "min", "enumerate",
     "floor", "ceil", "any", "all",
 })
-REMOVED = frozenset({"strip", "lstrip", "rstrip", "lower", "upper", "copy", "keys", "values", "items", "title", "swapcase", "capitalize"})
+REMOVED = frozenset({
+    "strip", "lstrip", "rstrip", "lower", "upper", "copy", "keys", "values", "items", "title", "swapcase", "capitalize",
+})
+KEYS = ("len", "abs", "str", "lambda item: item[1]", "str.lower")
+FALLBACKS = {"get": ("0", "[]", "''"), "round": ("2",), "sum": ("[]",), "pop": ("None",)}
 
 
 def swap_arguments(site: Site, node: ast.AST) -> Iterator[Edit]:
@@ -61,9 +67,9 @@ def add_argument(site: Site, node: ast.AST) -> Iterator[Edit]:
     new: list[tuple[str, float]] = []
     if name in ("sorted", "sort", "max", "min"):
         new += [("reverse=True", 1.0)] if name[0] == "s" and "reverse" not in given else []
-        new += [(f"key={key}", 0.5) for key in ("len", "abs", "str", "lambda item: item[1]", "str.lower")] if "key" not in given else []
+        new += [(f"key={key}", 0.5) for key in KEYS if "key" not in given]
     if len(node.args) == 1:
-        new += [(fallback, 0.7) for fallback in {"get": ("0", "[]", "''"), "round": ("2",), "sum": ("[]",), "pop": ("None",)}.get(name, ())]
+        new += [(fallback, 0.7) for fallback in FALLBACKS.get(name, ())]
     if name == "pop" and not node.args:
         new.append(("0", 0.9))
     if name in site.scope.functions:
@@ -163,8 +169,9 @@ def in_place(site: Site, node: ast.AST) -> Iterator[Edit]:
         case ast.Expr(value=ast.Call(func=ast.Name(id="sorted" | "reversed" as called), args=[ast.Name(id=name)])):
             yield site.replace(node, f"{name} = list({source.of(node)})")
             yield site.replace(node, f"{name}.{'sort' if called == 'sorted' else 'reverse'}()")
-        case ast.Call(func=ast.Attribute(value=value, attr="sort" | "reverse" as called)) if not isinstance(site.parent(node), ast.Expr):
-            yield site.replace(node, f"sorted({source.of(value)})" if called == "sort" else f"{source.inner(value)}[::-1]")
+        case ast.Call(func=ast.Attribute(value=value, attr="sort" | "reverse" as called)):
+            if not isinstance(site.parent(node), ast.Expr):
+                yield site.replace(node, f"sorted({source.of(value)})" if called == "sort" else f"{source.inner(value)}[::-1]")
         case _:
             pass
 

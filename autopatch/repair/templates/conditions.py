@@ -28,8 +28,12 @@ def negated(site: Site, node: ast.AST) -> Iterator[Edit]:
     compared = isinstance(node, ast.Compare) and len(node.ops) == 1
     if isinstance(node, ast.expr) and not compared and (node in _tests(parent) if parent else False):
         yield site.replace(node, f"not {site.source.inner(node)}")
-    elif isinstance(node, ast.Call | ast.Name) and isinstance(parent, ast.BoolOp | ast.Return) and site.scope.kind(node) == "bool":
+    elif isinstance(node, ast.Call | ast.Name) and isinstance(parent, ast.BoolOp | ast.Return) and _boolean(site, node):
         yield site.replace(node, f"not {site.source.of(node)}", 0.8)
+
+
+def _boolean(site: Site, node: ast.AST) -> bool:
+    return site.scope.kind(node) == "bool"
 
 
 def always(site: Site, node: ast.AST) -> Iterator[Edit]:
@@ -108,9 +112,11 @@ def add_filter(site: Site, node: ast.AST) -> Iterator[Edit]:
     name = node.target.id
     conditions = [(name, 0.8), (f"{name} is not None", 0.6)]
     if site.scope.kinds.get(name) in ("number", ""):
-        conditions += [(f"{name} > 0", 0.6), (f"{name} >= 0", 0.4), (f"{name} < 0", 0.3), (f"{name} % 2 == 0", 0.3), (f"{name} % 2", 0.3)]
+        signs = (("> 0", 0.6), (">= 0", 0.4), ("< 0", 0.35), ("% 2 == 0", 0.35), ("% 2", 0.35))
+        conditions += [(f"{name} {sign}", weight) for sign, weight in signs]
     conditions += [(f"{name} != {other}", 0.4) for other in site.scope.names if other != name]
-    conditions += [(f"{name} in {other}", 0.4) for other in site.scope.names if site.scope.kinds.get(other) in ("list", "set", "dict", "container")]
+    holding = [o for o in site.scope.names if site.scope.kinds.get(o) in ("list", "set", "dict", "container")]
+    conditions += [(f"{name} in {other}", 0.4) for other in holding]
     for text, weight in conditions:
         if site.source.text[end:end + 1] != ")" or site.parent(node.iter) is node:
             yield Edit(end, end, f" if {text}", weight)
@@ -135,7 +141,8 @@ def keyword(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 def _follows_if(site: Site, node: ast.stmt) -> bool:
     parent = site.parent(node)
-    body = next((b for name in ("body", "orelse") for b in [getattr(parent, name, None)] if isinstance(b, list) and node in b), [])
+    bodies = [getattr(parent, name, None) for name in ("body", "orelse")]
+    body = next((b for b in bodies if isinstance(b, list) and node in b), [])
     index = body.index(node) if node in body else 0
     return index > 0 and isinstance(body[index - 1], ast.If)
 

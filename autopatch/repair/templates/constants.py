@@ -104,7 +104,9 @@ def _same_kind(literal: str, value: object) -> bool:
 def shifted(site: Site, node: ast.AST) -> Iterator[Edit]:
     """`i` where `i + 1` or `i - 1` was meant: in an index, a bound, a comparison, a result."""
     source, parent = site.source, site.parent(node)
-    if not isinstance(node, ast.Name | ast.Call | ast.BinOp | ast.Attribute | ast.Subscript) or site.scope.kind(node) not in ("number", ""):
+    if not isinstance(node, ast.Name | ast.Call | ast.BinOp | ast.Attribute | ast.Subscript):
+        return
+    if site.scope.kind(node) not in ("number", ""):
         return
     if isinstance(getattr(node, "ctx", ast.Load()), ast.Store | ast.Del):
         return
@@ -162,7 +164,8 @@ def _slice(site: Site, node: ast.Slice, lower: ast.expr | None, upper: ast.expr 
     low, high = source.of(lower) if lower else "", source.of(upper) if upper else ""
     tail = f":{source.of(step)}" if step else ""
     for new_low, new_high, new_tail, weight in (
-        ("", high, tail, 0.6), (low, "", tail, 0.6), (low, high, "", 0.6), (low or "1", high, tail, 0.6), (low, high or "-1", tail, 0.6),
+        ("", high, tail, 0.6), (low, "", tail, 0.6), (low, high, "", 0.6), (low or "1", high, tail, 0.6),
+        (low, high or "-1", tail, 0.6),
         (high, low, tail, 0.5), (low, high, ":-1", 0.4), (low, high, ":2", 0.3),
     ):
         new = f"{new_low}:{new_high}{new_tail}"

@@ -4,12 +4,15 @@ import ast
 from collections.abc import Iterator
 
 from autopatch.repair.templates.mutant import Edit, Site, Template
+from autopatch.repair.templates.scope import ANNOTATED
 from autopatch.repair.templates.source import Function, inside, is_docstring
 from autopatch.repair.templates.statements import moved
 
 EMPTY = {
-    "list": ("[]", "None", "False", "0"), "text": ("''", "None", "[]", "0", "False"), "dict": ("{}", "None", "False"), "set": ("set()", "None"),
-    "container": ("[]", "0", "None", "''", "False", "True"), "number": ("0", "1", "None", "False", "[]"), "bool": ("False", "True"),
+    "list": ("[]", "None", "False", "0"), "text": ("''", "None", "[]", "0", "False"), "dict": ("{}", "None", "False"),
+    "set": ("set()", "None"),
+    "container": ("[]", "0", "None", "''", "False", "True"), "number": ("0", "1", "None", "False", "[]"),
+    "bool": ("False", "True"),
     "": ("None", "0", "[]", "''", "False", "True"),
 }
 
@@ -37,8 +40,7 @@ def _kind_returned(site: Site, function: Function) -> str:
     kinds = [site.scope.kind(n.value) for n in inside(site.source, function) if isinstance(n, ast.Return)]
     if isinstance(annotation, ast.Name | ast.Subscript):
         name = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-        named = {"int": "number", "float": "number", "str": "text", "bool": "bool", "list": "list", "List": "list", "dict": "dict"}
-        kinds.insert(0, named.get(name.id, "") if isinstance(name, ast.Name) else "")
+        kinds.insert(0, ANNOTATED.get(name.id, "") if isinstance(name, ast.Name) else "")
     return next((k for k in kinds if k), "")
 
 
@@ -71,10 +73,10 @@ def base_case(site: Site, node: ast.AST) -> Iterator[Edit]:
     weight, kind = 1.0 if calls else 0.5, _kind_returned(site, node)
     for parameter in site.scope.parameters:
         if site.scope.kinds.get(parameter) == "number":
-            answers = ("False", "True") if kind == "bool" else ("0", "1", parameter, "[]") if kind in ("number", "") else EMPTY[kind][:2]
-            for head in (f"{parameter} == 0", f"{parameter} == 1", f"{parameter} <= 1", f"{parameter} < 2", f"{parameter} <= 0", f"{parameter} == 2"):
+            answers = ("0", "1", parameter, "[]") if kind in ("number", "") else EMPTY[kind][:2]
+            for limit in ("== 0", "== 1", "<= 1", "< 2", "<= 0", "== 2"):
                 for answer in answers:
-                    yield from _insert_before(site, first, f"if {head}:", f"return {answer}", weight)
+                    yield from _insert_before(site, first, f"if {parameter} {limit}:", f"return {answer}", weight)
         elif site.scope.kinds.get(parameter) in ("list", "text", "container"):
             yield from _insert_before(site, first, f"if len({parameter}) < 2:", f"return {parameter}", weight)
 
@@ -87,18 +89,20 @@ def skipped(site: Site, node: ast.AST) -> Iterator[Edit]:
     heads = [(f"if {name} is None:", 0.7), (f"if not {name}:", 0.9)]
     heads += [(f"if {name} in {o}:", 0.6) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
     heads += [(f"if {name} not in {o}:", 0.3) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
-    heads += [(f"if {name} == {o}:", 0.3) for o in site.scope.names if o != name and site.scope.fit(kinds.get(name, ""), o) >= 0.6]
+    alike = [o for o in site.scope.names if o != name and site.scope.fit(kinds.get(name, ""), o) >= 0.6]
+    heads += [(f"if {name} == {other}:", 0.5) for other in alike]
     for head, weight in heads:
         yield from _insert_before(site, node.body[0], head, "continue", weight)
 
 
 def divisor(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A division by what may be zero."""
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod) and not isinstance(node.right, ast.Constant):
-        if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
-            return
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod):
+        return
+    if not isinstance(node.right, ast.Constant) and site.scope.kind(node.left) != "text":
         for zero in ("0", "0.0", "None"):
-            yield site.replace(node, f"({site.source.of(node)} if {site.source.inner(node.right)} else {zero})", 1.0 if zero == "0" else 0.5)
+            text = f"({site.source.of(node)} if {site.source.inner(node.right)} else {zero})"
+            yield site.replace(node, text, 1.0 if zero == "0" else 0.5)
 
 
 def shared_default(site: Site, node: ast.AST) -> Iterator[Edit]:
@@ -112,7 +116,8 @@ def shared_default(site: Site, node: ast.AST) -> Iterator[Edit]:
         if span and isinstance(default, ast.List | ast.Dict | ast.Set | ast.Call):
             start, end = source.span(default)
             indent, newline = source.indent(first), source.newline()
-            guard = f"{indent}if {argument.arg} is None:{newline}{indent}{source.step()}{argument.arg} = {source.of(default)}{newline}"
+            inner = f"{indent}{source.step()}{argument.arg} = {source.of(default)}{newline}"
+            guard = f"{indent}if {argument.arg} is None:{newline}{inner}"
             yield Edit(start, span[0], "None" + source.text[end:span[0]] + guard)
 
 
@@ -121,7 +126,8 @@ def reset(site: Site, node: ast.AST) -> Iterator[Edit]:
     if not isinstance(node, Function) or node.name == "__init__" or not (first := _first(site, node)):
         return
     owner = site.parent(node)
-    made = next((m for m in owner.body if isinstance(m, Function) and m.name == "__init__"), None) if isinstance(owner, ast.ClassDef) else None
+    methods = [m for m in owner.body if isinstance(m, Function)] if isinstance(owner, ast.ClassDef) else []
+    made = next((m for m in methods if m.name == "__init__"), None)
     for statement in made.body if made else ():
         match statement:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value) if not _uses_arguments(value, made):
@@ -129,7 +135,8 @@ def reset(site: Site, node: ast.AST) -> Iterator[Edit]:
                 for place in (first, node.body[-1]):
                     span = site.source.line_span(place)
                     if span:
-                        yield Edit(span[0], span[0], f"{site.source.indent(place)}{text}{newline}", 1.0 if place is first else 0.8)
+                        weight = 1.0 if place is first else 0.8
+                        yield Edit(span[0], span[0], f"{site.source.indent(place)}{text}{newline}", weight)
                 last = site.source.line_span(node.body[-1])
                 if last and not isinstance(node.body[-1], ast.Return | ast.Raise) and site.source.text[:last[1]].endswith("\n"):
                     yield Edit(last[1], last[1], f"{site.source.indent(node.body[-1])}{text}{newline}", 1.0)

@@ -8,20 +8,25 @@ from autopatch.repair.templates.mutant import Edit, Site, Template
 
 FAMILIES = (
     ("min", "max"), ("any", "all"), ("floor", "ceil", "round", "int"), ("sorted", "reversed", "list"), ("int", "float"),
-    ("list", "set", "tuple"), ("range", "enumerate"), ("sum", "max", "len", "min"), ("str", "repr"), ("chr", "ord"), ("filter", "map"),
+    ("list", "set", "tuple"), ("range", "enumerate"), ("sum", "max", "len", "min"), ("str", "repr"), ("chr", "ord"),
+    ("filter", "map"),
     ("sin", "cos"), ("sqrt", "log"), ("log", "log2", "log10"), ("zip", "zip_longest"), ("print", "str"), ("isfinite", "isnan"),
     ("deepcopy", "copy"), ("gcd", "lcm"), ("abs", "int"), ("bin", "hex", "oct"), ("len", "sum"), ("permutations", "combinations"),
 )
 METHODS = (
     ("append", "extend", "add", "insert"), ("lower", "upper", "swapcase", "title", "capitalize"), ("startswith", "endswith"),
-    ("keys", "values", "items"), ("add", "update", "discard", "remove"), ("strip", "lstrip", "rstrip"), ("find", "rfind", "index"),
-    ("split", "rsplit", "splitlines"), ("isdigit", "isalpha", "isalnum", "isnumeric"), ("islower", "isupper"), ("union", "intersection"),
-    ("difference", "symmetric_difference", "union"), ("issubset", "issuperset"), ("pop", "popleft", "get"), ("append", "appendleft"),
+    ("keys", "values", "items"), ("add", "update", "discard", "remove"), ("strip", "lstrip", "rstrip"),
+    ("find", "rfind", "index"),
+    ("split", "rsplit", "splitlines"), ("isdigit", "isalpha", "isalnum", "isnumeric"), ("islower", "isupper"),
+    ("union", "intersection"),
+    ("difference", "symmetric_difference", "union"), ("issubset", "issuperset"), ("pop", "popleft", "get"),
+    ("append", "appendleft"),
     ("removeprefix", "removesuffix"), ("ljust", "rjust", "center", "zfill"), ("read", "readlines"), ("partition", "rpartition"),
     ("count", "index"), ("put", "put_nowait"), ("isspace", "isalnum"), ("acquire", "release"), ("get", "setdefault", "pop"),
 )
 ERRORS = (
-    "ValueError", "TypeError", "KeyError", "IndexError", "LookupError", "AttributeError", "ZeroDivisionError", "RuntimeError", "OSError",
+    "ValueError", "TypeError", "KeyError", "IndexError", "LookupError", "AttributeError", "ZeroDivisionError",
+    "RuntimeError", "OSError",
     "FileNotFoundError", "StopIteration", "NotImplementedError", "OverflowError", "PermissionError", "TimeoutError", "Exception",
 )
 
@@ -80,7 +85,8 @@ def formatted(site: Site, node: ast.AST) -> Iterator[Edit]:
                 old = found.group(1)
                 for new in site.scope.names if old in site.scope.names else ():
                     if new not in (old, "self"):
-                        yield Edit(start + found.start(1), start + found.end(1), new, site.scope.fit(site.scope.kinds.get(old, ""), new))
+                        weight = site.scope.fit(site.scope.kinds.get(old, ""), new)
+                        yield Edit(start + found.start(1), start + found.end(1), new, weight)
 
 
 def function(site: Site, node: ast.AST) -> Iterator[Edit]:

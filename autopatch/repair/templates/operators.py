@@ -162,8 +162,8 @@ def term_missing(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A term that was left out of a result, an assignment or a comparison: `a` for `a + b`."""
     if not isinstance(node, ast.expr) or isinstance(node, ast.Constant | ast.Tuple | ast.Compare | ast.BoolOp):
         return
-    match site.parent(node):
-        case ast.Return() | ast.Assign() | ast.AugAssign() | ast.Compare() if not isinstance(getattr(node, "ctx", None), ast.Store):
+    match site.parent(node), getattr(node, "ctx", ast.Load()):
+        case (ast.Return() | ast.Assign() | ast.AugAssign() | ast.Compare()), ast.Load():
             kind, own = site.scope.kind(node), site.source.inner(node)
         case _:
             return

@@ -20,7 +20,8 @@ RETURNED = {
 }
 OWNERS = {
     **dict.fromkeys(("append", "extend", "sort", "reverse", "insert"), "list"),
-    **dict.fromkeys(("lower", "upper", "strip", "split", "startswith", "endswith", "isdigit", "isalpha", "swapcase", "replace"), "text"),
+    **dict.fromkeys(("lower", "upper", "strip", "split", "startswith", "endswith"), "text"),
+    **dict.fromkeys(("isdigit", "isalpha", "swapcase", "replace"), "text"),
     **dict.fromkeys(("keys", "values", "items", "setdefault"), "dict"), **dict.fromkeys(("add", "discard"), "set"),
 }
 CONTAINERS = frozenset({"list", "text", "dict", "set", "container"})
@@ -59,7 +60,8 @@ class Scope:
             case ast.Name(id=name):
                 return self.kinds.get(name, "")
             case ast.BinOp(left=left, right=right, op=op):
-                return "number" if isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.Pow) else self.kind(left) or self.kind(right)
+                always = isinstance(op, ast.Sub | ast.Div | ast.FloorDiv | ast.Pow)
+                return "number" if always else self.kind(left) or self.kind(right)
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 return RETURNED.get(name, "")
             case ast.Subscript(value=ast.Name(id=name), slice=index):

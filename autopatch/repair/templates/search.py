@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autopatch.contract.code import Place
-from autopatch.repair.templates import calls, conditions, constants, guards, names, operators, statements
+from autopatch.contract.errors import ContractError
+from autopatch.repair.templates import calls, conditions, constants, guards, javascript, names, operators, statements
 from autopatch.repair.templates.mutant import Edit, Mutant, Site, Template
 from autopatch.repair.templates.scope import scope_of
 from autopatch.repair.templates.source import Function, Source, inside, parse, read
-from autopatch.repair.tree import Tree
+from autopatch.repair.tree import Tree, text_of
 
 TEMPLATES: tuple[Template, ...] = (
     *operators.TEMPLATES, *constants.TEMPLATES, *names.TEMPLATES, *calls.TEMPLATES, *conditions.TEMPLATES, *statements.TEMPLATES,
@@ -19,32 +20,38 @@ QUIET = 0.1
 """Share of a place's score that a line has which no failing test ran."""
 SPREAD = 150
 """After so many edits of one place the next ones count half, so that other places get their turn."""
+FLOOR = 0.07
+"""Edits with a smaller prior are not tried: that one of them passes says more about the tests than about the edit."""
 
 
 @dataclass(frozen=True)
 class Proposed:
-    """An edit that was not yet checked."""
+    """An edit that was not yet checked. `unit` is what must parse after it; None where that cannot be looked at."""
 
     path: str
-    source: Source
-    node: ast.AST
+    text: str
+    encoding: str
     edit: Edit
-    template: Template
+    template: str
     prior: float
     score: float
+    source: Source | None = None
+    unit: ast.stmt | None = None
 
 
 def mutants(path: str, source: bytes, place: Place) -> Iterator[Mutant]:
-    """Edits inside a place, each of which parses, no two with the same syntax tree. None for a file that does not parse."""
-    yield from _checked(sorted(_proposed(path, read(source), place), key=lambda p: -p.score))
+    """Edits inside a place, likely ones first, each of which parses (Python), no two with the same syntax tree.
+
+    None for a file that is neither Python that parses nor JavaScript.
+    """
+    yield from _checked(sorted(_proposed(path, source, place), key=lambda p: -p.score))
 
 
 def search_order(tree: Tree, places: Sequence[Place], limit: int) -> tuple[Mutant, ...]:
     """At most `limit` edits over all places, by suspicion of the line x prior of the template, spread over places."""
-    sources = {place.path: read(tree[place.path]) for place in places if place.path in tree and place.path.endswith(".py")}
     ordered: list[tuple[float, Proposed]] = []
     for place in places:
-        own = sorted(_proposed(place.path, sources.get(place.path), place), key=lambda p: -p.score)
+        own = sorted(_proposed(place.path, tree.get(place.path, b""), place), key=lambda p: -p.score)
         ordered += [(p.score / (1 + index / SPREAD), p) for index, p in enumerate(own)]
     ordered.sort(key=lambda pair: -pair[0])
     found: list[Mutant] = []
@@ -55,18 +62,39 @@ def search_order(tree: Tree, places: Sequence[Place], limit: int) -> tuple[Mutan
     return tuple(found)
 
 
-def _proposed(path: str, source: Source | None, place: Place) -> Iterator[Proposed]:
-    if source is None:
-        return
+def _proposed(path: str, source: bytes, place: Place) -> Iterator[Proposed]:
+    if path.endswith(javascript.SUFFIXES):
+        return _script(path, source, place)
+    read_source = read(source) if path.endswith(".py") else None
+    return _python(path, read_source, place) if read_source else iter(())
+
+
+def _python(path: str, source: Source, place: Place) -> Iterator[Proposed]:
     sites: dict[ast.AST | None, Site] = {}
     for node in _nodes(source, place):
         function = node if isinstance(node, Function) else _function(source, node)
         site = sites.get(function) or sites.setdefault(function, Site(source, scope_of(source, function)))
-        suspicion = _suspicion(source, node, place)
+        suspicion, unit = _suspicion(source, node, place), source.unit(node)
         for template in TEMPLATES:
             for edit in template.edits(site, node):
                 prior = template.prior * edit.weight
-                yield Proposed(path, source, node, edit, template, prior, suspicion * prior)
+                if prior >= FLOOR and unit is not None:
+                    score = suspicion * prior
+                    yield Proposed(path, source.text, source.encoding, edit, template.name, prior, score, source, unit)
+
+
+def _script(path: str, source: bytes, place: Place) -> Iterator[Proposed]:
+    try:
+        text, encoding = text_of(source)
+    except ContractError:
+        return
+    lines = text.splitlines(keepends=True)
+    start, end = (sum(map(len, lines[:count])) for count in (place.start - 1, place.end))
+    for change in javascript.changes(text, start, end):
+        line = text.count("\n", 0, change.start) + 1
+        suspicion = place.lines.get(line, place.score * QUIET) if place.lines else place.score
+        edit = Edit(change.start, change.end, change.text)
+        yield Proposed(path, text, encoding, edit, change.template, change.prior, suspicion * change.prior)
 
 
 def _nodes(source: Source, place: Place) -> Iterator[ast.AST]:
@@ -101,27 +129,27 @@ def _checked(proposed: Sequence[Proposed]) -> Iterator[Mutant]:
     seen: set[tuple[str, int, str]] = set()
     known: set[tuple[str, int]] = set()
     for item in proposed:
-        unit = item.source.unit(item.node)
-        if unit is None:
+        unit = (item.path, item.unit.lineno if item.unit else 0)
+        if unit not in known:
+            known.add(unit)
+            seen.add((*unit, _shape(item, Edit(0, 0, "")) or ""))
+        shape = _shape(item, item.edit)
+        if shape is None or (*unit, shape) in seen:
             continue
-        if (item.path, id(unit)) not in known:
-            known.add((item.path, id(unit)))
-            seen.add((item.path, id(unit), _shape(item.source, unit, None) or ""))
-        shape = _shape(item.source, unit, item.edit)
-        if shape is None or (item.path, id(unit), shape) in seen:
-            continue
-        seen.add((item.path, id(unit), shape))
+        seen.add((*unit, shape))
         yield _mutant(item)
 
 
-def _shape(source: Source, unit: ast.stmt, edit: Edit | None) -> str | None:
-    """The syntax tree of a unit after an edit, as text. None when it does not parse, or when the edit reaches out of the unit."""
+def _shape(item: Proposed, edit: Edit) -> str | None:
+    """What a unit is after an edit: its syntax tree, else its text. None when it does not parse or the edit reaches out of it."""
+    if item.source is None or item.unit is None:
+        return item.text[:edit.start] + edit.text + item.text[edit.end:]
+    source, unit = item.source, item.unit
     assert unit.end_lineno is not None
-    first = min([unit.lineno, *(d.lineno for d in getattr(unit, "decorator_list", ()))])
-    start = source.starts[first - 1]
+    start = source.starts[min([unit.lineno, *(d.lineno for d in getattr(unit, "decorator_list", ()))]) - 1]
     end = source.starts[unit.end_lineno] if unit.end_lineno < len(source.starts) else len(source.text)
     text = source.text[start:end]
-    if edit is not None:
+    if (edit.start, edit.end, edit.text) != (0, 0, ""):
         if edit.start < start or edit.end > end:
             return None
         text = source.text[start:edit.start] + edit.text + source.text[edit.end:end]
@@ -130,10 +158,10 @@ def _shape(source: Source, unit: ast.stmt, edit: Edit | None) -> str | None:
 
 
 def _mutant(item: Proposed) -> Mutant:
-    source, edit = item.source, item.edit
-    old, new = " ".join(source.text[edit.start:edit.end].split()), " ".join(edit.text.split())
-    line = source.text.count("\n", 0, edit.start) + 1
+    text, edit = item.text, item.edit
+    old, new = " ".join(text[edit.start:edit.end].split()), " ".join(edit.text.split())
     what = f"`{old[:60]}` becomes `{new[:60]}`" if old and new else f"`{new[:60]}` added" if new else f"`{old[:60]}` removed"
-    span = (source.bytes_before(edit.start), source.bytes_before(edit.end))
-    after = edit.text.encode(source.encoding.removesuffix("-sig").removesuffix("_sig"), errors="backslashreplace")
-    return Mutant(item.path, f"{item.template.name}: {what}", span, after, item.prior, item.template.name, line)
+    span = (len(text[:edit.start].encode(item.encoding)), len(text[:edit.end].encode(item.encoding)))
+    after = edit.text.encode(item.encoding.removesuffix("-sig"), errors="backslashreplace")
+    line = text.count("\n", 0, edit.start) + 1
+    return Mutant(item.path, f"{item.template}: {what}", span, after, item.prior, item.template, line)

@@ -15,21 +15,19 @@ Simple = (
     ast.Continue,
 )
 """Statements without a block of their own."""
+LOOSE = (ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.IfExp, ast.Lambda, ast.Await, ast.NamedExpr)
+"""Expressions that an operator beside them could tear apart."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Text and tree of one file. Spans are character offsets into `text`; `bytes_before` turns one into a byte offset."""
+    """Text and tree of one file. Spans are character offsets into `text`, a byte order mark not counted."""
 
     text: str
     encoding: str
     tree: ast.Module
     starts: tuple[int, ...]
     parents: dict[ast.AST, ast.AST] = field(repr=False)
-
-    def bytes_before(self, offset: int) -> int:
-        """The byte offset of a character in the file as it is stored, a byte order mark included."""
-        return len(self.text[:offset].encode(self.encoding))
 
     def offset(self, line: int, column: int) -> int:
         """Of a line (from 1) and a column in UTF-8 bytes, as the syntax tree tells them."""
@@ -52,8 +50,8 @@ class Source:
 
     def inner(self, node: ast.expr) -> str:
         """Its text, in parentheses where another operator beside it could tear it apart."""
-        loose = isinstance(node, ast.BinOp | ast.BoolOp | ast.Compare | ast.UnaryOp | ast.IfExp | ast.Lambda | ast.Await | ast.NamedExpr)
-        return f"({self.of(node)})" if loose or (isinstance(node, ast.Tuple) and self.of(node)[:1] != "(") else self.of(node)
+        text = self.of(node)
+        return f"({text})" if isinstance(node, LOOSE) or (isinstance(node, ast.Tuple) and text[:1] != "(") else text
 
     def line_span(self, node: ast.stmt) -> tuple[int, int] | None:
         """The whole lines of a statement, line end included; None when it shares a line with something else."""

@@ -24,7 +24,8 @@ def block_of(site: Site, node: ast.AST) -> list[ast.stmt]:
 def moved(source: Source, node: ast.stmt, indent: str) -> str | None:
     """A statement's lines at another indentation; None when a string of several lines would change with them."""
     span = source.line_span(node)
-    if span is None or any(isinstance(n, ast.Constant | ast.JoinedStr) and (n.end_lineno or 0) > n.lineno for n in ast.walk(node)):
+    texts = [n for n in ast.walk(node) if isinstance(n, ast.Constant | ast.JoinedStr)]
+    if span is None or any((n.end_lineno or 0) > n.lineno for n in texts):
         return None
     old, lines = source.indent(node), source.text[span[0]:span[1]].splitlines(keepends=True)
     if any(line.strip() and not line.startswith(old) for line in lines):
