@@ -29,7 +29,10 @@ _GRACE_S = 5.0
 class Box(Protocol):
     """Runs a command on a copy of files; whatever it does to them is lost."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For the report."""
+        ...
 
     def run(self, files: Mapping[str, bytes], command: Sequence[str], limit_s: float) -> Ran:
         """Raises Unavailable when it can run nothing."""
@@ -72,7 +75,7 @@ def _sealed() -> tuple[str, ...]:
 
 
 def confined(command: Sequence[str], limit_s: float) -> list[str]:
-    """The command behind limits of processor seconds, file size and memory; on a sealed copy of its folder where one can be had."""
+    """The command behind limits of processor seconds, file size and memory, sealed in where this machine lets us."""
     node = Path(command[0]).name in ("node", "npm", "npx")
     memory = [] if node else [f"--as={MEMORY}"]
     return ["prlimit", *memory, f"--cpu={int(limit_s) + 5}", f"--fsize={FILE}", "--core=0", *_sealed(), *command]
@@ -132,7 +135,7 @@ _OPTIONS = (
 
 def main() -> int:
     """Exit code of the command; 124 at the limit."""
-    parser = argparse.ArgumentParser("python -m bench.repair.box", description="Run a command confined, on a copy of this folder.")
+    parser = argparse.ArgumentParser("python -m bench.repair.box", description="Run a command on a copy of this folder.")
     parser.add_argument("--limit-s", type=float, default=60)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     given = parser.parse_args()

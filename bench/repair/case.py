@@ -83,8 +83,10 @@ def read(folder: Path) -> dict[str, bytes]:
 
 def _read(folder: Path) -> Iterator[tuple[str, bytes]]:
     for where, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in _LEAVINGS)
+        folders[:] = sorted(name for name in folders if name not in _LEAVINGS and not name.startswith(".aider"))
         for name in sorted(names):
             file = Path(where, name)
-            if not name.startswith(".aider") and not file.is_symlink() and file.is_file() and file.stat().st_size <= _LARGEST and not name.endswith(".pyc"):
+            if name.startswith(".aider") or name.endswith(".pyc") or file.is_symlink() or not file.is_file():
+                continue
+            if file.stat().st_size <= _LARGEST:
                 yield file.relative_to(folder).as_posix(), file.read_bytes()

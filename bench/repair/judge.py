@@ -21,12 +21,15 @@ class Judged:
 
 
 def judge(case: Case, result: Tree, box: Box, limit_s: float) -> Judged:
-    """Exit codes alone are not believed: as many tests as the case has must be reported as passed, and none as failed."""
+    """Exit codes alone are not believed: as many tests as the case has must be reported as passed, and none as failed.
+
+    Where no fix is due, no tests are run: any change is wrong.
+    """
     base = case.repository
     differing = [path for path in changed(base, result) if not path.startswith(f"{HIDDEN}/")]
     touched = tuple(path for path in differing if protected(path, base))
     files = restored(base, result)
-    own = bool(changed(base, files))
+    own = case.expected in ("fixed", None) and bool(changed(base, files))
     plausible = own and green(box.run(files, case.command, limit_s), case.tests)
     solved = plausible and green(box.run({**files, **case.hidden}, case.hidden_command, limit_s), case.hidden_tests)
     return Judged(bool(differing), plausible, solved, changed_lines(base, files), touched)

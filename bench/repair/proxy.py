@@ -86,7 +86,8 @@ class Proxy:
     def _bounded(self, body: bytes) -> bytes:
         asked: dict[str, Any] = json.loads(body)
         given = asked.pop("max_completion_tokens", None) or asked.get("max_tokens") or self.longest
-        return json.dumps({"seed": self.seed, **asked, "model": self.upstream.model, "max_tokens": min(given, self.longest)}).encode()
+        bounds = {"model": self.upstream.model, "max_tokens": min(given, self.longest)}
+        return json.dumps({"seed": self.seed, **asked, **bounds}).encode()
 
     def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         url = urlsplit(self.upstream.base_url)

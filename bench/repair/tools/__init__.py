@@ -31,10 +31,17 @@ class Attempted:
 
 
 class Tool(Protocol):
-    """One way to repair. `name` and `how` go into the report."""
+    """One way to repair."""
 
-    name: str
-    how: str
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+        ...
+
+    @property
+    def how(self) -> str:
+        """How it was run, for the report."""
+        ...
 
     def repair(self, case: Case, folder: Path, limit_s: float) -> Attempted:
         """`folder` is an empty one of the tool's own. Raises OperatorError or Unavailable when it cannot be run at all."""

@@ -26,6 +26,7 @@ class AutoPatch:
 
     mode: str
     gateway: str = ""
+    seed: int = 7
     command: tuple[str, ...] = (sys.executable, "-m", "autopatch")
     name: str = "autopatch"
 
@@ -41,7 +42,7 @@ class AutoPatch:
         repository = make(case, folder)
         asked = ["--url", self.gateway] if self.gateway else []
         line = [*self.command, *asked, "repair", str(repository), "--test", shlex.join(case.command), "--json"]
-        env = {**os.environ, "AUTOPATCH_LLM_MODE": self.mode}
+        env = {**os.environ, "AUTOPATCH_LLM_MODE": self.mode, "AUTOPATCH_LLM_SEED": str(self.seed)}
         ran = run(line, folder, env, limit_s)
         return attempted(case, ran, read(repository))
 

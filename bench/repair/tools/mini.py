@@ -35,7 +35,7 @@ class Mini:
         return f"mini-swe-agent, text commands, at most {STEPS} steps, commands in a container without network"
 
     def repair(self, case: Case, folder: Path, limit_s: float) -> Attempted:
-        """How it ended is read from its trajectory; its exit code says nothing. Containers that it leaves are counted and removed."""
+        """How it ended is in its trajectory; its exit code says nothing. Containers that it leaves are counted and removed."""
         if not self.host:
             raise Unavailable("docker", "there is no engine", tip="a model's shell commands are never run on this machine itself")
         mini = program("mini")
@@ -54,8 +54,8 @@ class Mini:
 
     def _line(self, mini: Path, case: Case, repository: Path, run_id: str, address: str, limit_s: float) -> list[str]:
         box = [
-            "--rm", "--init", "--network", "none", "--memory", "256m", "--pids-limit", "128", "--cap-drop", "ALL", "--label", f"{LABEL}={run_id}",
-            "--volume", f"{repository}:/repo",
+            "--rm", "--init", "--network", "none", "--memory", "256m", "--pids-limit", "128", "--cap-drop", "ALL",
+            "--label", f"{LABEL}={run_id}", "--volume", f"{repository}:/repo",
         ]
         settings = {
             "model.model_kwargs.api_base": address, "model.model_kwargs.api_key": "none", "model.model_kwargs.temperature": 0,
@@ -79,7 +79,8 @@ class Mini:
         }
 
     def _remove(self, run_id: str, env: Mapping[str, str]) -> int:
-        found = run(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}={run_id}"], Path("/"), env, 30).stdout.split()
+        listing = ["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}={run_id}"]
+        found = run(listing, Path("/"), env, 30).stdout.split()
         if found:
             run(["docker", "rm", "--force", "--volumes", *found], Path("/"), env, 60)
         return len(found)

@@ -119,21 +119,47 @@ def changed_by(case: Case, answer: str) -> Tree | None:
 
 
 def spliced(text: str, code: str) -> str | None:
-    """Every function of `code` in the place of the one of that name in `text`; None when there is none. Raises SyntaxError."""
+    """Every function of `code` in the place of the one of that name in `text`; None when there is none. Raises SyntaxError.
+
+    Imports that only `code` has are added behind those of `text`.
+    """
     end = "\r\n" if "\r\n" in text else "\n"
     text, code = text.replace("\r\n", "\n"), code.replace("\r\n", "\n")
-    known: dict[str, list[ast.stmt]] = {}
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            known.setdefault(node.name, []).append(node)
-    lines, news, parts = text.split("\n"), code.split("\n"), []
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and len(known.get(node.name, ())) == 1:
-            parts.append((known[node.name][0], news[node.lineno - 1:node.end_lineno], node.col_offset))
-    if not parts:
+    old, new = ast.parse(text), ast.parse(code)
+    lines, answer = text.split("\n"), code.split("\n")
+    by_name: dict[str, list[_Function]] = {}
+    for function in _functions(old):
+        by_name.setdefault(function.name, []).append(function)
+    pairs = [(by_name[new_one.name][0], new_one) for new_one in _functions(new) if len(by_name.get(new_one.name, ())) == 1]
+    if not pairs:
         return None
-    for old, body, indent in sorted(parts, key=lambda part: -part[0].lineno):
-        shift = old.col_offset - indent
-        moved = [" " * shift + line if shift > 0 else line[-shift:] for line in body]
-        lines[old.lineno - 1:old.end_lineno] = [line if line.strip() else "" for line in moved]
-    return "\n".join(lines).replace("\n", end)
+    for place, function in sorted(pairs, key=lambda pair: -pair[0].lineno):
+        body = answer[function.lineno - 1:function.end_lineno]
+        lines[place.lineno - 1:place.end_lineno] = _moved(body, place.col_offset - function.col_offset)
+    known = {ast.unparse(node) for node in _imports(old)}
+    added = [line for node in _imports(new) if (line := ast.unparse(node)) not in known]
+    at = max((node.end_lineno or 0 for node in old.body[:1] + _imports(old) if _opens(node)), default=0)
+    return "\n".join([*lines[:at], *added, *lines[at:]]).replace("\n", end)
+
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions(tree: ast.Module) -> list[_Function]:
+    """Those of the module and of its classes."""
+    bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
+    return [node for body in bodies for node in body if isinstance(node, _Function)]
+
+
+def _imports(tree: ast.Module) -> list[ast.stmt]:
+    return [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _opens(node: ast.stmt) -> bool:
+    """Is it an import or a docstring?"""
+    return isinstance(node, ast.Import | ast.ImportFrom) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+def _moved(body: list[str], shift: int) -> list[str]:
+    moved = (" " * shift + line if shift > 0 else line[-shift:] for line in body)
+    return [line if line.strip() else "" for line in moved]
