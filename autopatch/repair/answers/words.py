@@ -1,6 +1,6 @@
 """What an answer is read into."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Replacement:
 
     names: Names
     splits: tuple[tuple[str, str], ...]
-    line: int
+    line: int = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Code:
     names: Names
     text: str
     language: str
-    line: int
+    line: int = field(compare=False)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ __all__ = ["AlreadyThere", "Ambiguous", "Match", "Missing", "place"]
 
 TELLING = 2
 """A single searched line with fewer letters and digits must be the only such text in the file, not only the only such line."""
-TELLING_RESULT = 8
+TELLING_RESULT = 6
 """A new text with fewer letters and digits may stand in a file by chance."""
 
 

@@ -15,6 +15,10 @@ NEAR = 0.85
 NEAR_ONE_LINE = 0.9
 MARGIN = 0.1
 """By how much they must be more similar than anything else in the file."""
+MISSPELT = 0.75
+"""Least similarity of a word to the one that is meant."""
+TELLING = 8
+"""Letters, digits and underscores that it takes to recognise near text."""
 SHOWN = 0.5
 """Least similarity of lines that are shown to a model as the nearest ones."""
 _LONGEST = 4000
@@ -61,14 +65,21 @@ def _apart(scored: Sequence[Near]) -> list[Near]:
 
 
 def only_near(lines: Lines, found: Sequence[Near], search: Sequence[str], replace: Sequence[str]) -> Alignment | None:
-    """The best place as an alignment, when it is good, well before the next, and defines the same names."""
+    """The best place as an alignment, when it is good, well before the next, and defines the same names.
+
+    Lines that the edit changes may differ in the spelling of words only: not in a number, an operator or another word.
+    """
     if not found:
         return None
     best, least = found[0], NEAR if len(found[0].numbers) > 1 else NEAR_ONE_LINE
     if best.score < least or (len(found) > 1 and best.score - found[1].score < MARGIN):
         return None
     ours, theirs = [lines.bodies[o] for o in best.numbers], [search[t] for t in best.wanted]
-    if _DEFINES.findall("\n".join(ours)) != _DEFINES.findall("\n".join(theirs)) or word_characters("".join(theirs)) < 8:
+    if _DEFINES.findall("\n".join(ours)) != _DEFINES.findall("\n".join(theirs)) or word_characters("".join(theirs)) < TELLING:
+        return None
+    kept = {fold_quotes(body) for body in replace}
+    changed = [(fold_quotes(o), fold_quotes(t)) for o, t in zip(ours, theirs, strict=True) if fold_quotes(t) not in kept]
+    if not all(_is_misspelt(o, t) for o, t in changed):
         return None
     indents = [(indent_of(o), indent_of(t)) for o, t in zip(ours, theirs, strict=True)]
     rule = rule_for(indents, [indent_of(body) for body in (*search, *replace) if body.strip()])
@@ -78,4 +89,13 @@ def only_near(lines: Lines, found: Sequence[Near], search: Sequence[str], replac
     return Alignment(
         best.numbers[0], best.numbers[-1], tuple(owners.get(t) for t in range(len(search))), rule,
         f"near text ({best.score:.0%} alike)",
+    )
+
+
+def _is_misspelt(ours: str, theirs: str) -> bool:
+    if re.findall(r"[\d]+|[^\w\s]", ours) != re.findall(r"[\d]+|[^\w\s]", theirs):
+        return False
+    words = re.findall(r"[^\W\d]+", ours), re.findall(r"[^\W\d]+", theirs)
+    return len(words[0]) == len(words[1]) and all(
+        o == t or difflib.SequenceMatcher(None, o, t, autojunk=False).ratio() >= MISSPELT for o, t in zip(*words, strict=True)
     )
