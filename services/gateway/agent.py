@@ -14,10 +14,10 @@ Role = Literal["viewer", "operator", "approver", "admin"]
 ROLES: tuple[str, ...] = get_args(Role)
 """Each may do what the ones before it may."""
 
-Deed = Literal["read", "hold", "pause", "cancel", "reopen", "decide", "ingest"]
+Deed = Literal["read", "hold", "pause", "cancel", "reopen", "decide", "ingest", "repair"]
 NEEDS: dict[Deed, Role] = {
     "read": "viewer", "hold": "operator", "pause": "operator", "cancel": "operator", "reopen": "operator",
-    "decide": "approver", "ingest": "admin",
+    "decide": "approver", "ingest": "admin", "repair": "operator",
 }
 
 
@@ -153,12 +153,8 @@ def _said(asked: tuple[Stored, ...], kind: type[ev.Approved] | type[ev.Rejected]
 def _still_asked(incident: Incident, asked: tuple[Stored, ...]) -> None:
     if incident.state is State.AWAITING:
         return
-    for stored in asked:
-        match stored.envelope.data:
-            case ev.Approved(person=person):
-                raise ContractError(f"{person} has approved it already", tip="to stop it, cancel the incident")
-            case ev.Rejected(person=person):
-                raise ContractError(f"{person} has rejected it already", tip="to try again, reopen the incident")
-            case _:
-                pass
+    for said in (stored.envelope.data for stored in asked):
+        if isinstance(said, ev.Approved | ev.Rejected):
+            tip = "to stop it, cancel the incident" if isinstance(said, ev.Approved) else "to try again, reopen the incident"
+            raise ContractError(f"{said.person} has {said.name} it already", tip=tip)
     raise ContractError(f"no decision is asked for any more: the incident is {incident.state}")

@@ -21,8 +21,7 @@ from services.gateway.agent import Caller, NotFound
 from services.gateway.ports import Document, GatewayChassis, Ingest, Ingested
 
 log = structlog.get_logger("gateway")
-TRIES = 8
-AT_ONCE = 16
+TRIES, AT_ONCE = 8, 16
 SCANNED = 2000
 """Incidents that one page looks at; what is older is on the next page."""
 

@@ -29,10 +29,11 @@ class FollowedLog(Log, Protocol):
     """The log, also as it grows."""
 
     def follow(self, after_sequence: int, incident_id: str = "") -> AsyncIterator[Stored]:
-        """Every event after that stream sequence, in order, without end; of one incident when named. Raises Unavailable.
+        """Events after that sequence, of one incident when named, without end, as fast as they are read. Raises Unavailable."""
+        ...
 
-        A reader that pauses holds back the sender: nothing piles up.
-        """
+    async def room_left(self) -> bool:
+        """False when the log is so full that nothing new may open. Raises Unavailable."""
         ...
 
 

@@ -9,6 +9,8 @@ from services.gateway.adapters.http.knowledge import KnowledgeDoor
 from services.gateway.adapters.http.routes import incidents, operations
 from services.gateway.adapters.http.stream import Streams
 from services.gateway.adapters.http.tokens import TokenFile
+from services.gateway.adapters.repairs.jobs import Jobs
+from services.gateway.adapters.repairs.routes import body_bytes, repairs
 from services.gateway.desk import Desk
 from services.gateway.ports import GatewayChassis, Ingest
 from services.gateway.settings import Settings
@@ -22,8 +24,9 @@ def build(settings: Settings, chassis: GatewayChassis, *, knowledge: Ingest | No
     streams = Streams(
         chassis.log, most=settings.max_streams, heartbeat_s=settings.heartbeat_s, send_timeout_s=settings.send_timeout_s
     )
-    route = door(tokens, settings.max_body_bytes)
+    jobs, route = Jobs(chassis, desk), door(tokens, settings.max_body_bytes)
+    repairing = repairs(jobs, chassis, streams, door(tokens, body_bytes(settings.max_archive_bytes)))
     return Room(
-        name="gateway", routers=(incidents(desk, streams, route), operations(desk, route)),
-        background=(Gauges(chassis.log, chassis.clock).run,), on_stop=(streams.close,),
+        name="gateway", routers=(incidents(desk, streams, route), operations(desk, route), repairing),
+        background=(Gauges(chassis.log, chassis.clock).run,), on_stop=(streams.close, jobs.close),
     )

@@ -220,21 +220,14 @@ def _attempts(incident: Incident) -> tuple[Attempt, ...]:
 
 
 def _decisions(incident: Incident) -> tuple[Decision, ...]:
-    said = list[Decision]()
-    for stored in incident.since(ev.ApprovalRequested):
-        match stored.envelope.data:
-            case ev.Approved(person=person, comment=text) | ev.Rejected(person=person, reason=text) as data:
-                said.append(Decision(person=person, said=data.name, text=text, at=stored.envelope.at))
-            case _:
-                pass
-    return tuple(said)
+    return tuple(
+        Decision(person=said.person, said=said.name, text=said.comment if isinstance(said, ev.Approved) else said.reason, at=at)
+        for said, at in ((s.envelope.data, s.envelope.at) for s in incident.since(ev.ApprovalRequested))
+        if isinstance(said, ev.Approved | ev.Rejected)
+    )
 
 
 def _comparisons(incident: Incident) -> tuple[Comparison, ...]:
-    for stored in reversed(incident.since(ev.Planned)):
-        match stored.envelope.data:
-            case ev.Recovered(comparisons=found) | ev.NotRecovered(comparisons=found) | ev.Inconclusive(comparisons=found):
-                return found
-            case _:
-                pass
-    return ()
+    said = (stored.envelope.data for stored in incident.since(ev.Planned))
+    found = [data.comparisons for data in said if isinstance(data, ev.Recovered | ev.NotRecovered | ev.Inconclusive)]
+    return found[-1] if found else ()

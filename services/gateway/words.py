@@ -4,16 +4,18 @@ from collections.abc import Callable
 
 from autopatch.contract import events as ev
 from autopatch.contract.actions import describe
+from autopatch.contract.code import TestTable
 from autopatch.contract.envelope import Unknown
 from autopatch.contract.evidence import Comparison, Measurement, ModelUse, Rehearsal
 from autopatch.contract.plan import Plan, StepResult
 
+_NOT_RED = {"green": "not red", "flaky": "flaky", "environment_error": "its tests cannot be run"}
 _LINES: dict[type[ev.Event], Callable[..., str]] = {
     ev.Opened: lambda e: f"{e.title} on {e.target}",
     ev.AlertUpdated: lambda e: f"alert {e.alert.alertname} is {e.alert.status}" + (": " + e.why if e.why else ""),
     ev.Cleared: lambda e: "the alert is no longer firing",
-    ev.Reproduced: lambda e: f"the check {e.signal} is red: {_measured(e.signal, e.checks)}",
-    ev.NotReproduced: lambda e: f"not red, nothing changed: {e.reason}",
+    ev.Reproduced: lambda e: f"the check {e.signal} is red: {_tests(e.tests) or _measured(e.signal, e.checks)}",
+    ev.NotReproduced: lambda e: f"{_NOT_RED[e.kind]}, nothing changed: {e.reason}",
     ev.Diagnosed: lambda e: f"{e.causes[0].summary} (confidence {e.causes[0].confidence:.2f}, {_model(e.model)})",
     ev.Undiagnosed: lambda e: f"no cause stands out: {e.reason}",
     ev.Planned: lambda e: f"{actions(e.plan)} (from {e.plan.basis.kind} {e.plan.basis.ref}, {_model(e.model)})",
@@ -33,7 +35,7 @@ _LINES: dict[type[ev.Event], Callable[..., str]] = {
     ev.RolledBack: lambda e: f"rolled back: {e.detail or _results(e.results)}",
     ev.RollbackFailed: lambda e: f"ROLLBACK FAILED, look now: {e.reason}",
     ev.Stale: lambda e: f"the target is not what the plan was made for: {e.reason}",
-    ev.Recovered: lambda e: f"recovered: {compared(e.comparisons)}",
+    ev.Recovered: lambda e: f"recovered: {_tests(e.tests) or compared(e.comparisons)}",
     ev.NotRecovered: lambda e: f"not recovered: {e.reason}",
     ev.Inconclusive: lambda e: f"neither proven nor refuted: {e.reason}",
     ev.LessonRecorded: lambda e: f"lesson {e.lesson_id}: {e.summary or e.outcome} (trust {e.trust:.2f})",
@@ -84,6 +86,12 @@ def duration(seconds: float) -> str:
         return f"{max(seconds, 0):.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _tests(table: TestTable | None) -> str:
+    """12 passed, 1 failed; '' without tests."""
+    told = {"passed": table.passed, "failed": table.failed, "skipped": table.skipped} if table else {}
+    return ", ".join(f"{number} {what}" for what, number in told.items() if number or what != "skipped")
 
 
 def _measured(signal: str, checks: tuple[Measurement, ...]) -> str:

@@ -17,7 +17,9 @@ from autopatch.chassis.telemetry import carrier
 from autopatch.contract.envelope import Envelope
 from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.events import Event
+from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident, Stored, apply
+from autopatch.contract.model import digest
 from autopatch.contract.requests import Found
 from autopatch.contract.target import Target
 
@@ -48,6 +50,7 @@ class FakeLog:
         self.stored: list[Stored] = []
         self.rivals: list[tuple[str, Event]] = []
         self.down = False
+        self.full = False
         self.followers = 0
 
     async def load(self, incident_id: str) -> Incident:
@@ -75,6 +78,10 @@ class FakeLog:
     async def ids(self) -> list[str]:
         self._check()
         return list(dict.fromkeys(s.envelope.incident_id for s in self.stored))
+
+    async def room_left(self) -> bool:
+        self._check()
+        return not self.full
 
     async def follow(self, after_sequence: int, incident_id: str = "") -> AsyncIterator[Stored]:
         self.followers += 1
@@ -179,6 +186,25 @@ class FakeUnmatched:
         return self.alerts[-limit:]
 
 
+class FakeBlobs:
+    """Under their digests, as the object store has them."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, bytes] = {}
+        self.down = False
+
+    async def put(self, data: bytes) -> BlobRef:
+        if self.down:
+            raise Unavailable("nats", "not connected")
+        self.held[digest(data)] = data
+        return BlobRef(name=digest(data), size=len(data), digest=digest(data))
+
+    async def get(self, ref: BlobRef) -> bytes:
+        if ref.name not in self.held:
+            raise Unavailable("nats", "not in the object store")
+        return self.held[ref.name]
+
+
 class FakeTimers:
     async def set(self, incident_id: str, purpose: str, at: datetime) -> None:
         raise AssertionError("the gateway sets no timers")
@@ -195,5 +221,6 @@ class FakeChassis(SimpleNamespace):
         super().__init__(
             name="gateway", clock=clock, log=FakeLog(clock), records=FakeRecords(), control=FakeControl(),
             targets=FakeTargets(*targets), asker=FakeAsker(), live=FakeLive(), unmatched=FakeUnmatched(), timers=FakeTimers(),
+            blobs=FakeBlobs(),
             tracer=provider.get_tracer("test"), common=Common(trace_url="http://jaeger.test/trace/{trace_id}"),
         )

@@ -21,6 +21,7 @@ ROUTES = [
     ("POST", f"/v1/incidents/{ID}/reopen"), ("GET", "/v1/events"), ("GET", "/v1/targets"), ("GET", "/v1/targets/payments/hold"),
     ("POST", "/v1/targets/payments/hold"), ("DELETE", "/v1/targets/payments/hold"), ("GET", "/v1/pause"), ("POST", "/v1/pause"),
     ("DELETE", "/v1/pause"), ("GET", "/v1/unmatched"), ("GET", "/v1/knowledge/search"), ("POST", "/v1/knowledge/ingest"),
+    ("POST", "/v1/repairs"), ("GET", f"/v1/repairs/{ID}"), ("GET", f"/v1/repairs/{ID}/diff"),
 ]
 
 

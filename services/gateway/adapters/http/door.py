@@ -105,4 +105,5 @@ _REASONS = {
     "missing": "is missing", "string_pattern_mismatch": "does not have the right form", "string_too_long": "is too long",
     "string_too_short": "is too short", "int_parsing": "is not a whole number", "enum": "is none of the known ones",
     "literal_error": "is none of the known ones", "less_than_equal": "is too large", "greater_than_equal": "is too small",
+    "greater_than": "is too small", "too_short": "is empty", "base64_decode": "is not base64",
 }

@@ -1,6 +1,5 @@
 """The REST routes. What they answer is typed in views.py and service.py; what they refuse is told in door.py."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -121,7 +120,7 @@ def operations(desk: Desk, route: type[APIRoute]) -> APIRouter:
 
     @router.get("/targets", dependencies=[_who("read")])
     async def targets() -> list[TargetView]:
-        return [found async for found in _each(desk)]
+        return [await desk.target(name) for name in desk.target_names()]
 
     @router.get("/targets/{name}/hold", dependencies=[_who("read")])
     async def held(name: str) -> TargetView:
@@ -163,8 +162,3 @@ def operations(desk: Desk, route: type[APIRoute]) -> APIRouter:
         return await desk.ingest(caller, body.documents)
 
     return router
-
-
-async def _each(desk: Desk) -> AsyncIterator[TargetView]:
-    for name in desk.target_names():
-        yield await desk.target(name)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import structlog
@@ -17,6 +17,12 @@ from services.gateway.ports import FollowedLog
 
 log = structlog.get_logger("stream")
 RETRY_MS = 2000
+Until = Callable[[Stored], Awaitable[ServerSentEvent | None]]
+"""Asked about each event that was sent: the last one to send, or None to go on."""
+
+
+async def _for_ever(_: Stored) -> None:
+    return None
 
 
 class Streams:
@@ -34,15 +40,25 @@ class Streams:
         """Ends every stream; the readers come back to whoever serves next."""
         self._closing.set()
 
-    def response(self, after: int, incident_id: str) -> EventSourceResponse:
+    def admit(self) -> None:
         """Raises Unavailable when there are too many readers."""
         if self.open >= self._most:
             raise Unavailable("gateway", f"{self._most} live streams are open already", tip="try again later, or poll")
-        return _Response(
-            self._events(after, incident_id), ping=self._heartbeat_s, send_timeout=self._send_timeout_s, sep="\n"
-        )
 
-    async def _events(self, after: int, incident_id: str) -> AsyncIterator[ServerSentEvent]:
+    def response(
+        self, after: int, incident_id: str, *, until: Until = _for_ever, gone: Callable[[], None] = lambda: None
+    ) -> EventSourceResponse:
+        """`gone` is called when the reader leaves before the stream has ended. Raises Unavailable when there are too many."""
+        self.admit()
+        ended = asyncio.Event()
+        events = self._events(after, incident_id, until, ended)
+        made = _Response(events, ping=self._heartbeat_s, send_timeout=self._send_timeout_s, sep="\n")
+        made.left = lambda: None if ended.is_set() else gone()
+        return made
+
+    async def _events(
+        self, after: int, incident_id: str, until: Until, ended: asyncio.Event
+    ) -> AsyncIterator[ServerSentEvent]:
         if self.open >= self._most:
             yield _failed("too many live streams")
             return
@@ -53,6 +69,9 @@ class Streams:
             yield ServerSentEvent(comment="live", retry=RETRY_MS)
             while (stored := await _next(source, closing)) is not None:
                 yield _event(stored)
+                if last := await until(stored):
+                    yield last
+                    break
         except AutoPatchError as error:
             yield _failed(str(error)[:400])
         finally:
@@ -60,15 +79,19 @@ class Streams:
             closing.cancel()
             if hasattr(source, "aclose"):
                 await source.aclose()
+        ended.set()
 
 
 class _Response(EventSourceResponse):
+    left: Callable[[], None] = staticmethod(lambda: None)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The reader that is too slow is dropped; it comes back with the id of the last event that it got."""
         try:
             await super().__call__(scope, receive, send)
         except SendTimeoutError:
             log.warning("slow reader dropped", client=str((scope.get("client") or ("",))[0]))
+        self.left()
 
 
 async def _next(source: AsyncIterator[Stored], closing: asyncio.Task[Any]) -> Stored | None:

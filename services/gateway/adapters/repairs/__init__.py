@@ -1,0 +1,1 @@
+"""Jobs that people bring: a repository whose tests are red."""
