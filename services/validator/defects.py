@@ -5,17 +5,16 @@ from collections.abc import Callable
 from autopatch.contract import events as ev
 from autopatch.contract.code import Report, Reports, TestTable
 from autopatch.contract.evidence import BlobRef
-from autopatch.repair.judging import Baseline, judge, table
+from autopatch.repair.judging import RED, Baseline, judge, named, outcome, table
 
-RED = ("failed", "error", "timed_out")
-Redact = Callable[[str], str]
+Fit = Callable[[TestTable], TestTable]
 
 
-def reproduced(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[TestTable], TestTable]) -> ev.Event:
+def reproduced(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Fit) -> ev.Event:
     """Red when tests failed in every run. The run that is shown is the one with the fewest other failures, else with the most."""
     pick = min if baseline.verdict == "red" else max
     shown = fit(table(pick(ran.reports, key=_failures), ref)) if ran.reports else TestTable(report=ref)
-    if baseline.verdict == "red" and len(ran.reports) < 2:
+    if baseline.verdict == "red" and sum(report.ended != "lost" for report in ran.reports) < 2:
         reason = "one run took all the time that there is, and red once may be chance: nothing is changed; let it run fewer tests"
         return ev.NotReproduced(kind="environment_error", reason=reason, tests=shown)
     if baseline.verdict == "red":
@@ -23,7 +22,7 @@ def reproduced(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[Te
     return ev.NotReproduced(kind=baseline.verdict, reason=f"{baseline.reason}: nothing is changed", tests=shown)
 
 
-def judged(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[TestTable], TestTable]) -> ev.Event:
+def judged(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Fit) -> ev.Event:
     """Recovered when what failed before failed again on the unchanged copy, and the changed copy keeps to the baseline."""
     unchanged = next((r for r in ran.reports if r.trial == ""), None)
     changed = next((r for r in ran.reports if r.trial == "diff"), None)
@@ -31,16 +30,12 @@ def judged(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Callable[[TestTa
         which = "changed" if changed is None else "unchanged"
         return ev.NotRecovered(reason=f"the {which} copy was not run in time, so nothing is proven")
     shown = fit(table(changed, ref))
-    if calm := [test for test in baseline.failing if unchanged.outcome(test) not in RED]:
-        reason = f"on the unchanged copy {named(calm)} did not fail again, so the change proves nothing"
+    calm = [test for test in baseline.failing if outcome(unchanged, test) not in RED]
+    if calm or judge(baseline, unchanged).ok:
+        reason = f"on the unchanged copy {named(calm) or 'the tests'} did not fail again, so the change proves nothing"
         return ev.NotRecovered(reason=reason, tests=shown)
     verdict = judge(baseline, changed)
     return ev.Recovered(tests=shown) if verdict.ok else ev.NotRecovered(reason=verdict.reason, tests=shown)
-
-
-def named(tests: list[str]) -> str:
-    """A few of them by name."""
-    return ", ".join(tests[:3]) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")
 
 
 def _failures(report: Report) -> tuple[int, bool]:

@@ -238,6 +238,21 @@ async def test_without_coverage_the_traceback_decides_and_what_is_missing_is_sai
     assert found.missing == ("coverage: no module named coverage",)
 
 
+async def test_a_fault_that_keeps_every_test_from_being_read_is_localised_by_what_the_run_said() -> None:
+    frames = (code.Frame(path="calc.py", line=5, function="add"),)
+    said = "calc.py, line 5: SyntaxError: invalid syntax"
+    cases = (code.TestCase(id="test_calc.py", outcome="error", message=f'File "calc.py", line 5 {said}', frames=frames),)
+    found = await Case(SOURCE.replace("a - b\n\n\ndef sub", "a -\n\n\ndef sub"), cases, covered=(), problem=said).diagnosed()
+    assert found.causes[0].id.startswith("calc.py:") and "SyntaxError" in found.evidence[0].summary
+    report = code.Report(ended="finished", problem=said)
+    job = code.CodeJob(repository="calc", snapshot=BlobRef(name="s", size=1, digest="s"), tree="t", command=("x",))
+    place, ref = code.Place(path="calc.py", start=5, end=5, score=0.5), BlobRef(name="p", size=1, digest="p")
+    seen = telling.Seen(job, report, ())
+    blind = telling.diagnosed(seen, [place], ref, "x", found.state, found.model, lambda text: text)
+    assert telling.UNREAD in blind.explanation and blind.causes[0].cites == ("p1", "r1")
+    assert said in next(e.summary for e in blind.evidence if e.id == "r1")
+
+
 async def test_when_nothing_leads_into_the_code_a_person_gets_the_evidence() -> None:
     case = Case(covered=())
     case.tree = {"test_calc.py": TESTS.encode()}

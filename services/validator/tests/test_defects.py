@@ -20,10 +20,12 @@ from autopatch.contract.lifecycle import State
 from autopatch.contract.model import Word, digest
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck
 from autopatch.contract.requests import RanTests, Recheck, Rechecked, Request, RunTests
+from autopatch.repair.tree import write_archive
 from services.validator.service import build
 from services.validator.settings import Settings
 from services.validator.tests.given import T0, Desk, MemoryLog, OneTarget, Probe, Quiet, Scripted, after, heard, incident
 
+ARCHIVE = write_archive({"calc.py": b"", "test_calc.py": b""})
 DIFF = b"--- a/calc.py\n+++ b/calc.py\n"
 ADD, SUB, WAIT = "test_calc.py::test_add", "test_calc.py::test_sub", "test_calc.py::test_wait"
 
@@ -32,7 +34,7 @@ class Store:
     """An object store in memory."""
 
     def __init__(self) -> None:
-        self.held: dict[str, bytes] = {}
+        self.held: dict[str, bytes] = {digest(ARCHIVE): ARCHIVE}
 
     async def put(self, data: bytes) -> BlobRef:
         self.held[digest(data)] = data
@@ -72,7 +74,8 @@ def run(number: int = 0, trial: str = "", *, ended: Any = "finished", problem: s
 
 RED = tuple(run(n, add="failed", sub="passed") for n in range(3))
 JOB = code.CodeJob(
-    repository="calc", snapshot=BlobRef(name="s", size=1, digest="s"), tree="t1", command=("pytest", "-q"), suite_s=20,
+    repository="calc", snapshot=BlobRef(name=digest(ARCHIVE), size=len(ARCHIVE), digest=digest(ARCHIVE)), tree="t1",
+    command=("pytest", "-q"), suite_s=20,
 )
 OPENED = ev.Opened(target="calc", title="calc is red", job=JOB)
 
@@ -145,6 +148,15 @@ async def test_tests_that_all_pass_close_the_job_as_green() -> None:
 async def test_a_run_without_tests_is_an_error_of_the_environment_and_says_which() -> None:
     found = await not_reproduced(*(run(n, problem="No module named 'numpy'") for n in range(3)))
     assert found.kind == "environment_error" and "numpy" in found.reason
+
+
+async def test_a_module_of_the_repository_that_cannot_be_imported_is_a_fault_to_repair_and_must_break_again() -> None:
+    blind = tuple(run(n, problem="ModuleNotFoundError: No module named 'calc.sums'") for n in range(3))
+    assert isinstance(await Case(blind).decided(), ev.Reproduced)
+    healed = run(0, "diff", add="passed", sub="passed")
+    assert isinstance(await (await applied(blind[0], healed, baseline=blind)).hear(ev.Applied), ev.Recovered)
+    calm = await (await applied(run(0, add="passed"), healed, baseline=blind)).hear(ev.Applied)
+    assert isinstance(calm, ev.NotRecovered) and "did not fail again" in calm.reason
 
 
 async def test_no_run_in_time_is_an_error_of_the_environment() -> None:
@@ -313,7 +325,7 @@ async def test_a_recheck_of_a_job_runs_nothing_and_stays_red() -> None:
     case = await applied()
     ran = len(case.sandbox.asked)
     answer = await case.recheck()
-    assert (answer.status, len(case.sandbox.asked)) == ("red", ran) and "1 of the snapshot's tests" in answer.reason
+    assert (answer.status, len(case.sandbox.asked)) == ("red", ran) and "does not change" in answer.reason
     assert case.desk.memory.incident.state is State.APPLIED
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.llm.settings import Mode
-from autopatch.chassis.outline import outline
+from autopatch.chassis.outline import known, outline
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.room import Heard, Reject
 from autopatch.chassis.telemetry import span
@@ -32,6 +32,7 @@ SLOWER = 4
 PATIENCE_S = 5.0
 """Seconds that knowledge is waited for after coverage is there; localising works without it."""
 KEPT = 50
+OUTLINED = 200
 
 
 class Localiser:
@@ -49,10 +50,10 @@ class Localiser:
         if job is None or shown is None or shown.report is None:
             raise Reject(f"incident {incident.id} has no runs of its tests to localise by")
         runs = Reports.model_validate_json(await self._chassis.blobs.get(shown.report)).reports
-        baseline = expected(runs)
+        tree = await asyncio.to_thread(read_archive, await self._chassis.blobs.get(job.snapshot))
+        baseline = expected(runs, tree)
         report = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
         seen = await self._gathered(incident.id, Seen(job, report, baseline.failing), baseline)
-        tree = await asyncio.to_thread(read_archive, await self._chassis.blobs.get(job.snapshot))
         with span("localise") as current:
             found = (await asyncio.to_thread(
                 lambda: places(tree, report, seen.covered, baseline, outline=outlines(tree, seen), issue=job.issue)
@@ -96,7 +97,7 @@ class Localiser:
             current.set_attribute("tests.runtime", ran.runtime)
             current.set_attribute("tests.covered", len(covered))
             current.set_attribute("lines.covered", sum(len(lines) for one in covered for lines in one.lines.values()))
-            if any(one.test in baseline.failing and one.lines for one in covered):
+            if any(one.lines for one in covered):
                 return covered, ""
             why = (report.problem or f"no lines, the run ended: {report.ended}") if report else "the run did not end in time"
             current.set_attribute("missing", redact(why)[:300])
@@ -142,10 +143,11 @@ def text_of(tree: Tree, place: Place) -> str:
 
 
 def outlines(tree: Tree, seen: Seen) -> dict[str, list[tuple[str, int, int]]]:
-    """Functions of the files that a failing test touched, in languages other than Python, which localising reads by itself."""
-    touched = {path for one in seen.covered if one.test in seen.failing for path in one.lines}
+    """Functions in languages other than Python, which localising reads by itself: of the files that tests are seen to touch."""
+    touched = {path for one in seen.covered for path in one.lines}
     touched |= {frame.path for case in seen.report.cases for frame in case.frames}
-    read = sorted(path for path in touched & tree.keys() if not path.endswith(".py"))
+    foreign = [path for path in sorted(tree) if not path.endswith(".py") and known(path)]
+    read = [path for path in foreign if path in touched] or foreign[:OUTLINED]
     return {path: [(d.name, d.start, d.end) for d in outline(path, tree[path])] for path in read}
 
 

@@ -13,6 +13,7 @@ from services.diagnosis.agent import fitted
 
 SHOWN = 5
 """Causes, failing cases and recalled chunks on a diagnosis at most."""
+UNREAD = "a fault kept every test from being read"
 Redact = Callable[[str], str]
 
 
@@ -63,7 +64,7 @@ def diagnosed(
               cites=_cites(n, place, seen))
         for n, place in enumerate(found[:SHOWN])
     )
-    tests = f"{len(seen.failing)} test{'s' if len(seen.failing) > 1 else ''} failed in every run"
+    tests = f"{len(seen.failing)} test{'s' if len(seen.failing) > 1 else ''} failed in every run" if seen.failing else UNREAD
     event = ev.Diagnosed(
         causes=causes, evidence=tuple(evidence.values()), missing=seen.missing, state=state, model=use, places=ref,
         explanation=f"{tests}; most suspicious is {causes[0].summary}"[:600],
@@ -102,6 +103,8 @@ def _of_tests(seen: Seen, redact: Redact) -> dict[str, Evidence]:
         )
         if where:
             found[f"f{n}"] = Evidence(id=f"f{n}", source="test", summary=redact(f"the traceback of t{n} ends in {where}")[:300])
+    if seen.report.problem:
+        found["r1"] = Evidence(id="r1", source="test", summary=redact(f"the run said: {seen.report.problem}")[:400])
     if seen.job.issue:
         text = " ".join(seen.job.issue.split())
         found["i1"] = Evidence(id="i1", source="test", summary="what a person reports", sample=redact(text[:600])[:300])
@@ -135,6 +138,7 @@ def _cites(n: int, place: Place, seen: Seen) -> tuple[str, ...]:
         frame = case.frames[-1] if case.frames else None
         if frame and frame.path == place.path and place.start <= frame.line <= place.end:
             cited.append(f"f{number}")
+    cited += ["r1"] if seen.report.problem else []
     cited += [f"k{n}" for n, item in enumerate(seen.similar[:SHOWN], 1) if place.path in (item.source, item.id, item.title)]
     return tuple(cited)
 

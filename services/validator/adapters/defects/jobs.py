@@ -1,6 +1,7 @@
 """Has a job's tests run, by asking the executor, and keeps what is said of them small and free of secrets."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 
 from opentelemetry.trace import Span
 
@@ -15,6 +16,7 @@ from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.requests import RanTests, Rechecked, RunTests
 from autopatch.repair.judging import Baseline, expected
+from autopatch.repair.tree import read_archive
 from services.validator import defects
 
 BASELINE_RUNS = 3
@@ -40,7 +42,7 @@ class Jobs:
             ran, ref = await self._run(RunTests(
                 incident_id=heard.incident.id, job=job, unchanged=BASELINE_RUNS, limit_s=limit_s
             ))
-            baseline = expected(ran.reports)
+            baseline = expected(ran.reports, await self._paths(job))
             _tell(current, ran, baseline)
             decided = _redacted(defects.reproduced(baseline, ran, ref, fitted))
             current.set_attribute("verdict", decided.name)
@@ -66,8 +68,7 @@ class Jobs:
         found = incident.last(ev.Reproduced)
         if found is None or found.tests is None:
             return Rechecked(status="unknown", reason="the job's tests have not been run yet")
-        reason = f"{found.tests.failed} of the snapshot's tests failed, and a snapshot does not change"
-        return Rechecked(status="red", reason=reason)
+        return Rechecked(status="red", reason="the snapshot's tests were red, and a snapshot does not change")
 
     async def _run(self, request: RunTests) -> tuple[Reports, BlobRef]:
         """A sandbox that was lost may have been ended from outside, so it is tried once more; then that is how the run ended."""
@@ -83,7 +84,12 @@ class Jobs:
         if found is None or found.tests is None or found.tests.report is None:
             raise Reject(f"incident {incident.id} was applied without runs that reproduced its fault")
         known = Reports.model_validate_json(await self._chassis.blobs.get(found.tests.report))
-        return expected(known.reports)
+        return expected(known.reports, await self._paths(_job(incident)))
+
+    async def _paths(self, job: CodeJob) -> Collection[str]:
+        """The repository's files: what cannot be imported may be one of them. Raises ContractError for no snapshot at all."""
+        data = await self._chassis.blobs.get(job.snapshot)
+        return frozenset(await asyncio.to_thread(read_archive, data))
 
     async def _diff(self, incident: Incident) -> BlobRef:
         """The plan's diff with its size, which a plan does not tell."""
