@@ -1,1 +1,1 @@
-"""What runs inside the sandbox: put into its work folder for every run. Standard library and the image's pytest only, Python 3.8 on."""
+"""What runs inside the sandbox: put into its work folder for every run. Python 3.9 on, standard library and pytest only."""

@@ -1,5 +1,7 @@
 """A child: one run of the tests on its own copy, in this very process where the command is Python's."""
 
+from __future__ import annotations
+
 import ctypes
 import gc
 import importlib
@@ -11,10 +13,10 @@ import shutil
 import signal
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any
 
-from . import pristine
-from .telling import Send, Telling
+from .listeners import pristine
+from .listeners.telling import Send, Telling
 
 ZONES = ("UTC", "<-07>7", "<+0545>-5:45", "<+13>-13", "<-0330>3:30")
 """POSIX time zones, one for each run of the unchanged copy; candidates have the first."""
@@ -22,12 +24,12 @@ PYTHON = ("pytest", "unittest", "script")
 """Kinds of commands that are run in a process of ours."""
 _PYTHONS = ("python", "python3")
 _NEEDS = {
-    "pytest": ("pytest", "_pytest.assertion.rewrite", "unittest.mock", ".by_pytest"), "unittest": (".by_unittest",),
-    "script": (".by_unittest",), "node": (".by_process",), "process": (".by_process",),
+    "pytest": ("pytest", "unittest.mock", ".listeners.by_pytest"), "unittest": (".listeners.by_unittest",),
+    "script": (".listeners.by_unittest",), "node": (".listeners.by_process",), "process": (".listeners.by_process",),
 }
 
 
-def kind_of(command: List[str]) -> str:
+def kind_of(command: list[str]) -> str:
     """How a command can be run: by pytest, unittest, as a script, by Node's test runner, or as any process."""
     program, rest = os.path.basename(command[0]), command[1:]
     if program in ("pytest", "py.test"):
@@ -39,9 +41,8 @@ def kind_of(command: List[str]) -> str:
     return "node" if program == "node" and "--test" in rest else "process"
 
 
-def warm(command: List[str]) -> str:
-    """Imports the test tool and what listens to it, and nothing of the repository."""
-    kind = kind_of(command)
+def warm(kind: str) -> str:
+    """Imports the test tool and what listens to it, and nothing of the repository. Returns the kind, or "missing ..."."""
     try:
         for name in _NEEDS[kind]:
             importlib.import_module(name, __package__)
@@ -53,12 +54,12 @@ def warm(command: List[str]) -> str:
     return kind
 
 
-def environment(run: int) -> Dict[str, str]:
+def environment(run: int) -> dict[str, str]:
     """Order of hashes and time zone: pinned for a run, others for the next."""
     return {**os.environ, "PYTHONHASHSEED": str(run + 1), "TZ": ZONES[run % len(ZONES)]}
 
 
-def begin(root: str, output: int, keep: List[int]) -> None:
+def begin(root: str, output: int, keep: list[int]) -> None:
     """Leaves nothing open of what process 1 has, and is the first to go when memory ends."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -82,9 +83,9 @@ def seal(closed: bool = True) -> None:
     ctypes.CDLL(None).prctl(4, int(not closed), 0, 0, 0)
 
 
-def begin_cold(wanted: Dict[str, Any], token: str, folder: str, sources: Dict[str, bytes], reports: int, stack: int) -> None:
+def begin_cold(wanted: dict[str, Any], token: str, folder: str, sources: dict[str, bytes], reports: int, stack: int) -> None:
     """Starts the interpreter anew, because the order of hashes is fixed when it starts. Does not return."""
-    os.makedirs(folder + "/autopatch_inside")
+    os.makedirs(folder + "/autopatch_inside/listeners")
     for name, data in sources.items():
         with open(folder + "/autopatch_inside/" + name, "wb") as file:
             file.write(data)
@@ -92,7 +93,7 @@ def begin_cold(wanted: Dict[str, Any], token: str, folder: str, sources: Dict[st
         json.dump([wanted, token, folder, reports, stack], text)
     for fd in (reports, stack):
         os.set_inheritable(fd, True)
-    code = "import sys; sys.path.insert(0, %r); from autopatch_inside.child import cold; cold(%r)" % (folder, folder)
+    code = f"import sys; sys.path.insert(0, {folder!r}); from autopatch_inside.child import cold; cold({folder!r})"
     os.execve(sys.executable, [sys.executable, "-s", "-c", code], environment(wanted["run"]))
 
 
@@ -102,20 +103,20 @@ def cold(folder: str) -> None:
     with open(folder + "/wanted.json") as file:
         wanted, token, _, reports, stack = json.load(file)
     sys.path[:] = [entry for entry in sys.path if entry not in ("", folder)]
-    warm(wanted["command"])
+    warm(wanted["kind"])
     shutil.rmtree(folder)
     for fd in (reports, stack):
         os.set_inheritable(fd, False)
     work(wanted, token, pristine.fingerprint(), reports, stack)
 
 
-def work(wanted: Dict[str, Any], token: str, before: pristine.Marks, reports: int, stack: int) -> None:
+def work(wanted: dict[str, Any], token: str, before: pristine.Marks, reports: int, stack: int) -> None:
     """Never returns."""
     os.environ.update(environment(wanted["run"]))
     time.tzset()
     random.seed(wanted["run"])
 
-    def send(said: Dict[str, Any]) -> None:
+    def send(said: dict[str, Any]) -> None:
         data = (token + " " + json.dumps(said) + "\n").encode()
         while data:
             data = data[os.write(reports, data) :]
@@ -127,7 +128,7 @@ def work(wanted: Dict[str, Any], token: str, before: pristine.Marks, reports: in
     os._exit(0)
 
 
-def _run(wanted: Dict[str, Any], send: Send, stack: int) -> int:
+def _run(wanted: dict[str, Any], send: Send, stack: int) -> int:
     kind = wanted["kind"]
     if kind.startswith("missing"):
         send({"problem": kind[8:] + " is not in the image"})
@@ -144,4 +145,4 @@ def _run(wanted: Dict[str, Any], send: Send, stack: int) -> int:
 
 def _part(name: str) -> Any:
     """A module of ours that was loaded when there were files of ours."""
-    return sys.modules[str(__package__) + "." + name]
+    return sys.modules[str(__package__) + ".listeners." + name]

@@ -1,65 +1,74 @@
-"""What process 1 sees of a child: its reports, its output, its time. Nothing that a child says ends a run in anything but its own report."""
+"""What process 1 sees of a child: its reports, its output, its time. What a child says can end no other run than its own."""
+
+from __future__ import annotations
 
 import json
 import os
-import re
 import selectors
 import time
-from typing import Any, Dict, List, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .listeners.telling import stack_frames
 
 OUTPUT = 8 * 1024
 """Bytes of output that are kept from the start, and as many from the end."""
-LINE = 4 * 1024 * 1024
+REPORTS = 16 * 1024 * 1024
+"""Bytes that the reports of one child may have."""
 RESTARTS = 40
-_STACK = re.compile(r'File "/work/repository/(.+)", line (\d+) in (\S+)')
 _SLACK_S = 0.3
 _READY = 3
 """A candidate has so many times a test's limit from start to first test, and from test to test."""
 
 
 class Watch:
-    """One run, over as many children as it takes."""
+    """One run, over as many children as it takes. `patient`: the time before its first test counts to the whole run only."""
 
     def __init__(self, test_s: float, deadline: float, patient: bool) -> None:
         self._test_s, self._deadline, self._patient = test_s, deadline, patient
-        self._cases = {}  # type: Dict[str, Dict[str, Any]]
-        self._covered = {}  # type: Dict[str, Dict[str, Any]]
-        self._children = 0
-        self._ended, self._code = "lost", None  # type: str, Optional[int]
-        self._problem = ""
-        self._changed = []  # type: List[str]
+        self._cases: dict[str, dict[str, Any]] = {}
+        self._covered: dict[str, dict[str, Any]] = {}
+        self._ended, self._problem = "lost", ""
+        self._code: int | None = None
+        self._changed: list[str] = []
         self._output = Kept()
+        self._children = 0
         self.again = False
 
-    def known(self) -> List[str]:
+    def known(self) -> list[str]:
         """Tests that need not be run again."""
         return list(self._cases)
+
+    def fail(self, problem: str) -> None:
+        """There is nothing to follow."""
+        self._ended, self._problem, self.again = "lost", problem, False
 
     def follow(self, pid: int, reports: int, output: int, stack: int, token: str) -> None:
         """Until the child has ended or has been given up."""
         self._children += 1
         self._at, self._since, self._finished = "", time.monotonic(), False
-        self._token, self._rest, self._stack = token.encode() + b" ", b"", b""
-        self._fds = {reports: self._report, output: self._output.add, stack: self._add_stack}
+        self._token, self._rest, self._stack, self._size = token.encode() + b" ", b"", b"", 0
+        self._sinks: dict[int, Callable[[bytes], None]] = {
+            reports: self._report, output: self._output.add, stack: self._add_stack,
+        }
         with selectors.DefaultSelector() as selector:
-            for fd in self._fds:
+            for fd in self._sinks:
                 os.set_blocking(fd, False)
                 selector.register(fd, selectors.EVENT_READ)
             status = self._until_the_end(pid, selector)
-        for fd in self._fds:
+        for fd in self._sinks:
             self._read(fd)
             os.close(fd)
         self._judge(status)
 
-    def report(self) -> Dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """A Report but for trial, run and seconds; `changed` names parts of the test tool that are not what they were."""
-        cases = list(self._cases.values())
         return {
-            "ended": self._ended, "exit_code": self._code, "cases": cases, "problem": self._problem, "covered": list(self._covered.values()),
-            "output": self._output.text(), "changed": self._changed,
+            "ended": self._ended, "exit_code": self._code, "cases": list(self._cases.values()), "problem": self._problem,
+            "covered": list(self._covered.values()), "output": self._output.text(), "changed": self._changed,
         }
 
-    def _until_the_end(self, pid: int, selector: selectors.BaseSelector) -> Optional[int]:
+    def _until_the_end(self, pid: int, selector: selectors.BaseSelector) -> int | None:
         """Its wait status; None when it was given up."""
         while True:
             for key, _ in selector.select(0.01):
@@ -80,36 +89,37 @@ class Watch:
         return float("inf") if self._patient else _READY * self._test_s
 
     def _read(self, fd: int) -> bool:
-        try:
-            data = os.read(fd, 1 << 16)
-            while data:
-                self._fds[fd](data)
+        """A little at a time: who writes without end must not keep us from the clock."""
+        for _ in range(16):
+            try:
                 data = os.read(fd, 1 << 16)
-        except BlockingIOError:
-            return True
-        return False
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            self._sinks[fd](data)
+        return True
 
     def _add_stack(self, data: bytes) -> None:
         self._stack = (self._stack + data)[: 1 << 16]
 
     def _report(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > REPORTS:
+            return self._tampered()
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            if not line.startswith(self._token):
-                self._tampered()
-                continue
             try:
+                if not line.startswith(self._token):
+                    raise ValueError
                 self._heard(json.loads(line[len(self._token) :]))
-            except (ValueError, KeyError, TypeError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 self._tampered()
-        if len(self._rest) > LINE:
-            self._rest = b""
-            self._tampered()
 
     def _tampered(self) -> None:
         self._problem = self._problem or "the code wrote to the channel of the test reports"
 
-    def _heard(self, said: Dict[str, Any]) -> None:
+    def _heard(self, said: dict[str, Any]) -> None:
         if self._finished:
             self._tampered()
         self._since = time.monotonic()
@@ -127,30 +137,32 @@ class Watch:
         if "end" in said:
             self._finished, self._code, self._changed = True, said["end"], [str(name) for name in said["changed"]]
 
-    def _judge(self, status: Optional[int]) -> None:
+    def _judge(self, status: int | None) -> None:
+        """Why the child ended, and whether another one is to run the rest."""
         self.again = False
+        late = time.monotonic() >= self._deadline
         if self._finished:
             self._ended = "finished"
-            return
-        late = time.monotonic() >= self._deadline
-        if status is None and (late or not self._at):
+        elif status is None and (late or not self._at):
             self._ended = "timed_out"
             self._give_up("timed_out", "the run took longer than it may")
             if not late:
                 self._problem = self._problem or f"no test was begun in {_READY * self._test_s:g} s"
-            return
-        if status is None:
-            self._give_up("timed_out", f"took longer than {self._test_s:g} s")
+        elif status is None:
+            self._next("timed_out", f"it took longer than {self._test_s:g} s")
         else:
             why = _how(status)
-            self._ended = "out_of_memory" if why.startswith("out of memory") else "lost"
-            if not self._at:
+            self._ended = "out_of_memory" if "memory" in why else "lost"
+            if self._at:
+                self._next("error", f"the tests' process ended while it ran ({why})")
+            else:
                 self._problem = self._problem or f"the tests' process ended before its tests did ({why})"
-                return
-            self._give_up("error", f"the tests' process ended while it ran ({why})")
+
+    def _next(self, outcome: str, message: str) -> None:
+        self._give_up(outcome, message)
         self.again = self._children < RESTARTS
         if not self.again:
-            self._ended, self._problem = "lost", f"{RESTARTS} tests ended their process or took too long"
+            self.fail(f"{RESTARTS} tests ended their process or took too long")
 
     def _give_up(self, outcome: str, message: str) -> None:
         if self._at:
@@ -159,14 +171,7 @@ class Watch:
             self._cases[self._at] = {"id": self._at, "outcome": outcome, "message": message, "frames": frames, "seconds": seconds}
 
 
-def stack_frames(text: str) -> List[Dict[str, Any]]:
-    """Frames in the repository of what faulthandler wrote, innermost last; of the thread that it shows last, the main one."""
-    thread = text.split("\n\n")[-1]
-    found = [{"path": path, "line": int(line), "function": name} for path, line, name in _STACK.findall(thread)]
-    return found[::-1][-40:]
-
-
-def all_passed(report: Dict[str, Any], only: Sequence[str]) -> bool:
+def all_passed(report: dict[str, Any], only: Sequence[str]) -> bool:
     """Did everything that was to run pass?"""
     outcomes = {case["id"]: case["outcome"] for case in report["cases"]}
     if report["problem"] or report["ended"] != "finished" or not outcomes:
@@ -192,12 +197,12 @@ class Kept:
 
     def text(self) -> str:
         """With a line that says what was left out."""
-        gap = b"\n[%d bytes left out]\n" % self._dropped if self._dropped else b""
+        gap = f"\n[{self._dropped} bytes left out]\n".encode() if self._dropped else b""
         return (self._head + gap + self._tail).decode(errors="replace")
 
 
 def _how(status: int) -> str:
     if os.WIFEXITED(status):
-        return "exit code %d" % os.WEXITSTATUS(status)
+        return f"exit code {os.WEXITSTATUS(status)}"
     number = os.WTERMSIG(status)
-    return "out of memory, or killed" if number == 9 else "signal %d" % number
+    return "killed, perhaps because memory ended" if number == 9 else f"signal {number}"

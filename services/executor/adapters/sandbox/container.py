@@ -58,11 +58,12 @@ class DockerSandbox:
 
     async def _create(self, run: _Run, job: Job) -> None:
         labels = {RUN: run.name, OWNER: myself(), EXPIRES: str(int(time.time() + job.timeout_s + 2 * _GRACE_S))}
-        options = container_options(self._limits, run.name, run.runtime, job)
+        limits = self._limits.for_job(job)
+        options = container_options(limits, run.name, run.runtime, job)
 
         def create(client: DockerClient) -> None:
             client.images.get(job.image)
-            client.volumes.create(run.name, driver="local", driver_opts=volume_options(self._limits), labels=labels)
+            client.volumes.create(run.name, driver="local", driver_opts=volume_options(limits), labels=labels)
             client.containers.create(job.image, name=run.name, labels=labels, **options)
 
         try:

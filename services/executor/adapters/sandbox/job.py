@@ -10,6 +10,7 @@ class Job:
     """One command for the sandbox. `files` are put into its work folder, paths relative to it.
 
     `first`: it is process 1 of its container, which nothing inside can end or look into; it has to keep its own time.
+    `more_bytes` and `more_files` widen the limits by what the files unpack to.
     """
 
     image: str
@@ -17,6 +18,8 @@ class Job:
     timeout_s: float
     files: Mapping[str, bytes] = field(default_factory=dict)
     first: bool = False
+    more_bytes: int = 0
+    more_files: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import io
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any
 
@@ -34,6 +34,11 @@ class Limits:
     file: int = 64 * MIB
     inodes: int = 4096
     output: int = 16 * 1024
+
+    def for_job(self, job: Job) -> "Limits":
+        """With room for what the job's files unpack to."""
+        more = {name: getattr(self, name) + job.more_bytes for name in ("memory", "work", "scratch")}
+        return replace(self, **more, inodes=self.inodes + job.more_files)
 
 
 def volume_options(limits: Limits) -> dict[str, str]:

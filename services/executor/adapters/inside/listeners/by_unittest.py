@@ -1,10 +1,12 @@
 """unittest's tests, by `python -m unittest` or by a script that calls `unittest.main()`; and scripts that do not."""
 
+from __future__ import annotations
+
 import os
 import runpy
 import sys
 import unittest
-from typing import Any, List, Type
+from typing import Any
 
 from .telling import Caught, Telling, front
 
@@ -36,11 +38,11 @@ def run_script(telling: Telling) -> int:
     code = exit_code(caught.error)
     if telling.told or telling.skip:
         if code and not telling.bad:
-            telling.tell({"id": COMMAND, "outcome": "failed", "message": "exit code %d" % code})
+            telling.tell({"id": COMMAND, "outcome": "failed", "message": f"exit code {code}"})
         return code
     if code and caught.error is not None:
         ended = isinstance(caught.error, SystemExit)
-        text = "exit code %d" % code if ended else "%s: %s" % (type(caught.error).__name__, caught.error)
+        text = f"exit code {code}" if ended else f"{type(caught.error).__name__}: {caught.error}"
         telling.failed("failed", text, caught.error.__traceback__)
     telling.end()
     return code
@@ -55,7 +57,7 @@ def exit_code(error: Any) -> int:
     return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
-def runner(telling: Telling) -> Type[unittest.TextTestRunner]:
+def runner(telling: Telling) -> type[unittest.TextTestRunner]:
     """A runner that runs what is wanted and tells it."""
 
     class Told(unittest.TextTestResult):
@@ -97,7 +99,7 @@ def runner(telling: Telling) -> Type[unittest.TextTestRunner]:
             telling.failed("failed", "unexpected success")
 
     class Runner(unittest.TextTestRunner):
-        resultclass = Told
+        resultclass = Told  # type: ignore[assignment]
 
         def run(self, test: Any) -> Any:
             return super().run(unittest.TestSuite(case for case in _flat(test) if telling.wants(name(case))))
@@ -110,11 +112,11 @@ def name(test: unittest.TestCase) -> str:
     return test.id()[len(_UNLOADED) :] if test.id().startswith(_UNLOADED) else test.id()
 
 
-def _flat(tests: Any) -> List[unittest.TestCase]:
+def _flat(tests: Any) -> list[unittest.TestCase]:
     if isinstance(tests, unittest.TestCase):
         return [tests]
     return [case for part in tests for case in _flat(part)]
 
 
 def _said(err: Any) -> str:
-    return "%s: %s" % (err[0].__name__, err[1])
+    return f"{err[0].__name__}: {err[1]}"

@@ -1,31 +1,37 @@
 """What the listeners of pytest and unittest share: one test at a time, from its begin to its end, with time, frames and lines."""
 
+from __future__ import annotations
+
 import faulthandler
 import os
 import random
+import re
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, FrozenSet, List, Optional
+from collections.abc import Callable
+from typing import Any
 
 from .tracing import Tracer
 
-Send = Callable[[Dict[str, Any]], None]
+Send = Callable[[dict[str, Any]], None]
 ROOT = "/work/repository"
 MESSAGE = 2000
 VALUE = 500
 FRAMES = 40
+_STACK = re.compile(r'File "/work/repository/(.+)", line (\d+) in (\S+)')
 
 
 class Telling:
     """`wanted` is what process 1 asks of this child. A test that was begun and not ended is the one that a run ended in."""
 
-    def __init__(self, wanted: Dict[str, Any], send: Send, stack: int) -> None:
+    def __init__(self, wanted: dict[str, Any], send: Send, stack: int) -> None:
         self.send, self._stack = send, stack
-        self.command = wanted["command"]  # type: List[str]
-        self.only, self.skip = frozenset(wanted["only"]), frozenset(wanted["skip"])  # type: FrozenSet[str], FrozenSet[str]
+        self.command: list[str] = wanted["command"]
+        self.only: frozenset[str] = frozenset(wanted["only"])
+        self.skip: frozenset[str] = frozenset(wanted["skip"])
         self.until_failure, self._seed, self.test_s = wanted["until_failure"], wanted["run"], wanted["test_s"]
-        self.case = {"id": ""}  # type: Dict[str, Any]
+        self.case: dict[str, Any] = {"id": ""}
         self.told, self.bad = 0, 0
         self._tracer = Tracer(ROOT) if wanted["coverage"] else None
         if self._tracer:
@@ -60,13 +66,13 @@ class Telling:
         self.tell(self.case)
         return bool(self.until_failure and self.case["outcome"] != "passed")
 
-    def tell(self, case: Dict[str, Any]) -> None:
+    def tell(self, case: dict[str, Any]) -> None:
         """One case."""
         self.told += 1
         self.bad += case["outcome"] not in ("passed", "skipped")
         self.send({"case": case})
 
-    def failed(self, outcome: str, message: str, traceback: Any = None, values: Optional[List[str]] = None) -> None:
+    def failed(self, outcome: str, message: str, traceback: Any = None, values: list[str] | None = None) -> None:
         """The test that runs has failed or erred; the first reason stays. `values`: actual and expected."""
         if self.case["outcome"] in ("failed", "error"):
             return
@@ -85,7 +91,7 @@ class Telling:
             self.send({"covered": {"test": self.case["id"], "lines": self._tracer.lines()}})
 
 
-def frames(traceback: Any) -> List[Dict[str, Any]]:
+def frames(traceback: Any) -> list[dict[str, Any]]:
     """Those in the repository, innermost last."""
     found = []
     while traceback is not None:
@@ -96,7 +102,13 @@ def frames(traceback: Any) -> List[Dict[str, Any]]:
     return found[-FRAMES:]
 
 
-def compared(traceback: Any) -> Optional[List[str]]:
+def stack_frames(text: str) -> list[dict[str, Any]]:
+    """The same of what faulthandler wrote; of the thread that it shows last, the main one."""
+    found = _STACK.findall(text.split("\n\n")[-1])
+    return [{"path": path, "line": int(line), "function": name} for path, line, name in reversed(found)][-FRAMES:]
+
+
+def compared(traceback: Any) -> list[str] | None:
     """First and second argument of a unittest assertion."""
     while traceback is not None:
         frame = traceback.tb_frame
@@ -111,7 +123,7 @@ def short(value: object) -> str:
     with Caught() as caught:
         text = repr(value)
     if caught.error is not None:
-        return "<%s that cannot be shown>" % type(value).__name__
+        return f"<{type(value).__name__} that cannot be shown>"
     return text if len(text) <= VALUE else text[: VALUE // 2] + "..." + text[-VALUE // 2 :]
 
 
@@ -119,12 +131,12 @@ class Caught:
     """Keeps what its block raises, even the end of the program: code of a repository may raise anything."""
 
     def __init__(self) -> None:
-        self.error = None  # type: Optional[BaseException]
+        self.error: BaseException | None = None
 
-    def __enter__(self) -> "Caught":
+    def __enter__(self) -> Caught:
         return self
 
-    def __exit__(self, kind: Any, error: Optional[BaseException], traceback: Any) -> bool:
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
         self.error = error
         return True
 

@@ -1,10 +1,13 @@
 """pytest's tests, told one by one as they end."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
 import tempfile
-from typing import Any, Generator, List, Optional
+from typing import Any
+from collections.abc import Generator
 
 import pytest
 
@@ -46,10 +49,10 @@ class Told:
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
         self._files = frozenset(test.split("::")[0] for test in telling.only)
-        self._compared = None  # type: Optional[List[str]]
+        self._compared: list[str] | None = None
         self.begun, self.trouble = False, ""
 
-    def pytest_ignore_collect(self, collection_path: Any, config: Any) -> Optional[bool]:
+    def pytest_ignore_collect(self, collection_path: Any, config: Any) -> bool | None:
         """Files of which no test is wanted are not read."""
         if not self._files or collection_path.is_dir() or collection_path.name == "__init__.py":
             return None
@@ -57,7 +60,7 @@ class Told:
         return None if path in self._files else True
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, config: Any, items: List[Any]) -> None:
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         """Only what is wanted, and not what is known."""
         left = [item for item in items if self._telling.wants(item.nodeid)]
         config.hook.pytest_deselected(items=[item for item in items if item not in left])
@@ -69,7 +72,7 @@ class Told:
             text = str(report.longrepr)
             last = [line[2:].strip() for line in text.splitlines() if line.startswith("E ")] or text.splitlines()[-1:]
             error = " ".join(last)[:MESSAGE]
-            self.trouble = self.trouble or "%s could not be collected: %s" % (report.nodeid, error)
+            self.trouble = self.trouble or f"{report.nodeid} could not be collected: {error}"
             self._telling.tell({"id": report.nodeid, "outcome": "error", "message": error, "frames": _printed(text)})
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -101,7 +104,7 @@ class Told:
                 self._telling.failed(what, str(report.longrepr))
 
 
-def _printed(text: str) -> "List[Any]":
+def _printed(text: str) -> list[Any]:
     """Frames in the repository, read from a printed traceback such as `a.py:3: in f`."""
     found = []
     for line in text.splitlines():

@@ -1,12 +1,14 @@
 """Any other command: one test, by its exit code. Node's own test runner is asked for its events."""
 
+from __future__ import annotations
+
 import json
 import os
 import selectors
 import signal
 import subprocess
 import time
-from typing import Any, Dict, List
+from typing import Any
 
 from .telling import FRAMES, MESSAGE, ROOT, VALUE, Telling
 
@@ -21,13 +23,13 @@ def run(telling: Telling) -> int:
     try:
         code = subprocess.call(telling.command, stdin=subprocess.DEVNULL)
     except OSError as error:
-        telling.send({"problem": "cannot run %s: %s" % (telling.command[0], error.strerror)})
+        telling.send({"problem": f"cannot run {telling.command[0]}: {error.strerror}"})
         return 127
     if code == 127:
         telling.send({"problem": "the command was not found, or did not find what it runs (exit code 127)"})
     case = {"id": COMMAND, "outcome": "passed", "message": "", "frames": [], "seconds": round(time.monotonic() - begun, 3)}
     if code:
-        case.update(outcome="failed", message="signal %d" % -code if code < 0 else "exit code %d" % code)
+        case.update(outcome="failed", message=f"signal {-code}" if code < 0 else f"exit code {code}")
     telling.tell(case)
     return code
 
@@ -40,7 +42,7 @@ def run_node(telling: Telling) -> int:
     try:
         node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     except OSError as error:
-        telling.send({"problem": "cannot run %s: %s" % (program, error.strerror)})
+        telling.send({"problem": f"cannot run {program}: {error.strerror}"})
         return 127
     assert node.stdin and node.stdout
     node.stdin.write(token.encode())
@@ -48,16 +50,16 @@ def run_node(telling: Telling) -> int:
     _Node(telling, node, token).listen()
     code = node.wait()
     if not telling.told:
-        telling.send({"problem": "no tests were found" if not code else "node ended with exit code %d before any test" % code})
+        telling.send({"problem": "no tests were found" if not code else f"node ended with exit code {code} before any test"})
     return code
 
 
 class _Node:
     """Node's events on its standard output."""
 
-    def __init__(self, telling: Telling, node: "subprocess.Popen[bytes]", token: str) -> None:
+    def __init__(self, telling: Telling, node: subprocess.Popen[bytes], token: str) -> None:
         self._telling, self._node, self._token = telling, node, token.encode() + b" "
-        self._slow = set()  # type: set[str]
+        self._slow: set[str] = set()
 
     def listen(self) -> None:
         """To the end of its output."""
@@ -83,7 +85,7 @@ class _Node:
         if line.startswith(self._token):
             case = _case(json.loads(line[len(self._token) :]))
             if case["id"] in self._slow:
-                case.update(outcome="timed_out", message="took longer than %g s" % self._telling.test_s)
+                case.update(outcome="timed_out", message=f"it took longer than {self._telling.test_s:g} s")
             if self._telling.wants(case["id"]):
                 self._telling.tell(case)
         elif line.strip():
@@ -92,19 +94,19 @@ class _Node:
     def _kill_files(self) -> None:
         """Node runs every test file in a process of its own."""
         for pid in children(self._node.pid):
-            with open("/proc/%d/cmdline" % pid, "rb") as file:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
                 words = file.read().decode(errors="replace").split("\0")
             self._slow |= {os.path.relpath(word, ROOT) for word in words if os.path.isfile(word) and word.startswith(ROOT)}
             os.kill(pid, signal.SIGKILL)
 
 
-def children(parent: int) -> List[int]:
+def children(parent: int) -> list[int]:
     """Ids of its child processes."""
     found = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                with open("/proc/%s/stat" % entry) as file:
+                with open(f"/proc/{entry}/stat") as file:
                     if int(file.read().rpartition(")")[2].split()[1]) == parent:
                         found.append(int(entry))
             except OSError:
@@ -112,9 +114,10 @@ def children(parent: int) -> List[int]:
     return found
 
 
-def _case(said: Dict[str, Any]) -> Dict[str, Any]:
+def _case(said: dict[str, Any]) -> dict[str, Any]:
     """A case of what the reporter wrote."""
-    case = {"id": said["id"], "outcome": said["outcome"], "message": said.get("message", "")[:MESSAGE], "seconds": said["seconds"]}
+    case = {name: said[name] for name in ("id", "outcome", "seconds")}
+    case["message"] = said.get("message", "")[:MESSAGE]
     for name in ("expected", "actual"):
         if said.get(name) is not None:
             case[name] = said[name][:VALUE]

@@ -1,8 +1,10 @@
 """Which lines of the repository one test executes."""
 
+from __future__ import annotations
+
 import sys
 import threading
-from typing import Any, Dict, List, Set
+from typing import Any
 
 
 class Tracer:
@@ -10,7 +12,7 @@ class Tracer:
 
     def __init__(self, root: str) -> None:
         self._root = root + "/"
-        self._lines = {}  # type: Dict[str, Set[int]]
+        self._lines: dict[str, set[int]] = {}
 
     def start(self) -> None:
         """From here on, in threads that begin later too."""
@@ -21,9 +23,9 @@ class Tracer:
     def stop(self) -> None:
         """No further."""
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
 
-    def lines(self) -> Dict[str, List[int]]:
+    def lines(self) -> dict[str, list[int]]:
         """Since the last start, by path relative to the repository."""
         return {path[len(self._root) :]: sorted(lines) for path, lines in sorted(self._lines.items())}
 
