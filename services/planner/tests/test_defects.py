@@ -208,6 +208,13 @@ async def test_answers_that_cannot_be_applied_end_after_three_as_a_format_error(
         assert "none of 3 answers of scripted could be applied" in event.reason
 
 
+async def test_markers_that_a_model_copied_from_the_prompt_do_not_spoil_its_answer() -> None:
+    llm = ScriptedLlm(f"[[untrusted code 5150b049055d3438]]\n{RIGHT}[[/untrusted 5150b049055d3438]]\n")
+    assert (await plan(hard(), llm=llm)).model.calls == 1
+    llm = ScriptedLlm(f"[[untrusted code 5150b049055d3438]]\n{fenced(RIGHT)}[[/untrusted 5150b049055d3438]]\n")
+    assert (await plan(hard(), llm=llm)).model.calls == 1
+
+
 async def test_what_was_wrong_with_the_form_is_told_to_the_model() -> None:
     llm = ScriptedLlm("No idea.", fenced(RIGHT))
     planned = await plan(hard(), llm=llm)

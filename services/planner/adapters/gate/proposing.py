@@ -36,7 +36,7 @@ async def told(chassis: Chassis, case: Case, outcome: Outcome, use: ModelUse) ->
 
 
 def planned(case: Case, outcome: Outcome, diff: str, use: ModelUse) -> ev.Planned:
-    """One step; `diff` is the digest under which the object store holds it. What was turned down is told as far as it fits, single edits last."""
+    """One step; `diff` is the digest under which the object store holds it. Of what was turned down, single edits are last."""
     first = outcome.ranked.order[0].candidate
     patch = PatchCode(diff=diff, base=case.job.tree, files=tuple(sorted(first.changes)))
     step = Step(action=patch, precondition=Precondition(release=case.job.tree), undo=None)

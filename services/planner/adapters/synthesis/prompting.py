@@ -23,7 +23,9 @@ SLACK = 120
 WORST = 1.6
 """Our estimate of tokens is a bound from above: code has at least this many times fewer."""
 REMOTE_TOKENS, REMOTE_ANSWER = 12_000, 2_000
+LANGUAGES = {"py": "python", "js": "javascript", "mjs": "javascript", "cjs": "javascript", "ts": "typescript"}
 _PLAIN = re.compile(r"[\w./-]{1,120}\Z")
+_MARKER = re.compile(r"^\s*\[\[ ?/?untrusted[^\]\n]*\]\][ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,11 @@ class Prompts:
         near = choose(ground.tree, others, (), tokens=min(room, 600), lines=size.lines) if others and room > SLACK else ""
         told = redact(f"{seen}\n\nCode around it:\n{near}" if near else seen)
         name = f" {place.name} in {place.path}" if _PLAIN.match(f"{place.name}/{place.path}") else ""
-        values: dict[str, str | Untrusted] = {"seen": Untrusted(told, keep="head"), "code": Untrusted(redact(code)), "name": name}
+        language = LANGUAGES.get(place.path.rpartition(".")[2], "")
+        values: dict[str, str | Untrusted] = {
+            "seen": Untrusted(told, keep="head"), "code": Untrusted(f"```{language}\n{redact(code)}\n```"), "name": name,
+            "language": language,
+        }
         prompt = self._rewrite.render(values, max_tokens=size.prompt_tokens)
         if any(note.startswith("code:") for note in prompt.notes):
             return None
@@ -93,6 +99,11 @@ class Prompts:
         values = {"seen": Untrusted(redact(seen), keep="head"), "code": Untrusted(redact(code), keep="head")}
         shown = dict.fromkeys(place.path for place in ground.places if place.path in ground.tree)
         return Task(self._edit.render(values, max_tokens=size.prompt_tokens), tuple(shown))
+
+
+def unmarked(answer: str) -> str:
+    """An answer without markers that a small model copied from the prompt; where they stand for its code block, with one."""
+    return _MARKER.sub("" if "```" in answer else "```", answer)
 
 
 def _seen(case: Case, ground: Ground) -> str:

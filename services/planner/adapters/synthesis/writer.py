@@ -14,7 +14,7 @@ from autopatch.repair.localise import reduced_case
 from services.planner.adapters.gate.candidate import Candidate, Tried, key_of
 from services.planner.adapters.gate.case import Case, Ground, without
 from services.planner.adapters.gate.trials import Gate
-from services.planner.adapters.synthesis.prompting import Prompts, Size, Task
+from services.planner.adapters.synthesis.prompting import Prompts, Size, Task, unmarked
 from services.planner.adapters.gate.tally import Tally, lines
 
 SAMPLED = 3
@@ -135,7 +135,7 @@ class Writer:
         number = self._tally.answers = self._tally.answers + 1
         name = Candidate(f"m{number}", {}, "model", self._llm.model, f"answer {number}")
         try:
-            edited = apply_answer(written.text, ground.tree, task.shown, function=task.function, span=task.span)
+            edited = apply_answer(unmarked(written.text), ground.tree, task.shown, function=task.function, span=task.span)
         except EditError as error:
             self._tally.unreadable += 1
             self._in_a_row += 1
