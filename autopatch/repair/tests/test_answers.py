@@ -86,7 +86,8 @@ MATRIX = {
     "======= as the end marker": Case(f"```\n{BLOCK.replace('>>>>>>> REPLACE', '=======')}```\n"),
     # wrong or lost there
     "prose as the file's name": Case(
-        "Here is the fix for `src/calc.py`:\n" + BLOCK.partition("\n")[2], shown=(PATH, "src/other.py"), more={"src/other.py": CALC}),
+        "Here is the fix for `src/calc.py`:\n" + BLOCK.partition("\n")[2],
+        shown=(PATH, "src/other.py"), more={"src/other.py": CALC}),
     "an absolute path": Case(BLOCK.replace(PATH, "/home/me/work/src/calc.py"), shown=()),
     "lower-case markers": Case(BLOCK.replace("SEARCH", "search").replace("REPLACE", "replace")),
     "ORIGINAL and UPDATED": Case(BLOCK.replace("SEARCH", "ORIGINAL").replace("REPLACE", "UPDATED")),
@@ -167,7 +168,8 @@ MORE = {
         BLOCK + block("    total = a + b", "    total = b + a"), CALC.replace(b"a - b\n\n    return", b"b + a\n\n    return")),
     "the same block twice": Case(BLOCK + BLOCK),
     "a unified diff": Case(
-        "```diff\n" + DIFF.replace("@@ -6 +6 @@\n", "@@ -4,5 +4,5 @@\n def add(a, b):\n     # sum\n") + " \n     return total\n```", shown=()),
+        "```diff\n" + DIFF.replace("@@ -6 +6 @@\n", "@@ -4,5 +4,5 @@\n def add(a, b):\n     # sum\n")
+        + " \n     return total\n```", shown=()),
     "a diff with wrong numbers and no names": Case("```diff\n@@ -99,1 +99,1 @@\n-    total = a - b\n+    total = a + b\n```"),
     "a diff without a fence": Case(DIFF + "\nThat should do it.", shown=()),
     "a diff of git": Case("diff --git a/src/calc.py b/src/calc.py\nindex 123..456 100644\n" + DIFF, shown=()),
