@@ -112,7 +112,7 @@ class ContainerBox:
         name = f"bench-repair-{uuid.uuid4().hex[:12]}"
         docker = ["docker", "--host", self.host]
         image = self.images["node" if Path(command[0]).name == "node" else "python"]
-        inside = ["sh", "-c", 'tar -xzf - && exec timeout -k 1 "$0" "$@"', f"{limit_s:g}", *command]
+        inside = ["sh", "-c", _INSIDE, f"{limit_s:g}", *command]
         env = {key: value for key, value in environment().items() if key not in ("PATH", "HOME")}
         settings = [f"--env={key}={value}" for key, value in env.items()]
         here = {"PATH": environment()["PATH"], "HOME": "/tmp"}
@@ -126,10 +126,11 @@ class ContainerBox:
         return Ran(None, ran.stdout, ran.stderr, ran.seconds) if ran.code in (124, 137) else ran
 
 
+_INSIDE = 'mkdir /tmp/work && cd /tmp/work && tar -xzf - && exec timeout -k 1 "$0" "$@"'
 _OPTIONS = (
-    "--rm", "--interactive", "--init", "--network=none", "--read-only", "--user=65534:65534", "--workdir=/work", "--cap-drop=ALL",
+    "--rm", "--interactive", "--init", "--network=none", "--read-only", "--user=65534:65534", "--cap-drop=ALL",
     "--security-opt=no-new-privileges", "--memory=512m", "--memory-swap=512m", "--pids-limit=256", "--env=HOME=/tmp",
-    "--tmpfs=/work:rw,size=64m,mode=1777", "--tmpfs=/tmp:rw,size=64m,mode=1777",
+    "--tmpfs=/tmp:rw,size=64m,mode=1777",
 )
 
 

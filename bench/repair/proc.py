@@ -24,8 +24,13 @@ class Ran:
     seconds: float
 
 
-def run(command: Sequence[str], folder: Path, env: Mapping[str, str], limit_s: float, stdin: bytes = b"") -> Ran:
-    """The program in a session of its own; at the limit the whole session is killed. Raises OSError when it cannot start."""
+def run(
+    command: Sequence[str], folder: Path, env: Mapping[str, str], limit_s: float, stdin: bytes = b"", linger_s: float = 0
+) -> Ran:
+    """The program in a session of its own; at the limit the whole session is killed. Raises OSError when it cannot start.
+
+    What it left running in the background when it ended by itself has `linger_s` to end too, which is not counted.
+    """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
@@ -34,15 +39,29 @@ def run(command: Sequence[str], folder: Path, env: Mapping[str, str], limit_s: f
             list(command), cwd=folder, env=dict(env), stdin=given, stdout=out, stderr=err, start_new_session=True
         )
         try:
-            code: int | None = child.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            code = None
+            code = _ended(child, limit_s)
+            seconds = time.monotonic() - began
+            _linger(child.pid, linger_s if code is not None else 0)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-        seconds = time.monotonic() - began
         return Ran(code, _text(out), _text(err), seconds)
+
+
+def _ended(child: "subprocess.Popen[bytes]", limit_s: float) -> int | None:
+    try:
+        return child.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _linger(group: int, limit_s: float) -> None:
+    until = time.monotonic() + limit_s
+    with suppress(ProcessLookupError):
+        while time.monotonic() < until:
+            os.killpg(group, 0)
+            time.sleep(0.1)
 
 
 def _text(file: IO[bytes]) -> str:

@@ -15,6 +15,8 @@ OPTIONS = (
     "--yes-always", "--no-stream", "--no-pretty", "--no-check-update", "--analytics-disable", "--no-show-model-warnings",
     "--no-show-release-notes", "--no-detect-urls", "--no-suggest-shell-commands", "--no-auto-lint", "--map-tokens", "0",
     "--no-gitignore", "--no-auto-commits", "--no-dirty-commits", "--auto-test",
+    # of a model that it does not know it takes 1,024, and then spends calls on summaries
+    "--max-chat-history-tokens", "6000",
 )
 MESSAGE = "Fix the failing test."
 TEST_S = 60
@@ -50,11 +52,13 @@ class Aider:
     def _line(self, aider: Path, case: Case, folder: Path) -> list[str]:
         runner = [sys.executable, "-m", "bench.repair.box", "--limit-s", str(TEST_S), "--", *case.command]
         extra = ["-x", "--tb=short"] if "pytest" in case.command else []
-        test = f"PYTHONPATH={shlex.quote(str(ROOT))} {shlex.join([*runner, *extra])}"
+        test = folder / "run-tests"  # a short name: aider shows the command to the model
+        test.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join([*runner, *extra])}\n", "utf-8")
+        test.chmod(0o755)
         return [
             str(aider), "--model", "openai/local", "--edit-format", self.edits, *OPTIONS,
             "--chat-history-file", str(folder / "chat.md"), "--input-history-file", str(folder / "input"),
-            "--test-cmd", test, "--message", MESSAGE, *case.sources,
+            "--test-cmd", str(test), "--message", MESSAGE, *case.sources,
         ]
 
     def _environment(self, folder: Path, address: str) -> dict[str, str]:

@@ -17,6 +17,8 @@ from bench.repair.tools.checkout import make
 
 STEPS = 12
 COMMAND_S = 60
+LINGER_S = 10
+"""It stops its container in the background; what is there after that is left behind."""
 LABEL = "org.autopatch.bench"
 
 
@@ -35,7 +37,10 @@ class Mini:
         return f"mini-swe-agent, text commands, at most {STEPS} steps, commands in a container without network"
 
     def repair(self, case: Case, folder: Path, limit_s: float) -> Attempted:
-        """How it ended is in its trajectory; its exit code says nothing. Containers that it leaves are counted and removed."""
+        """How it ended is in its trajectory; its exit code says nothing. Containers that it leaves are counted and removed.
+
+        One that we had to kill at the limit could not clean up: there none are counted.
+        """
         if not self.host:
             raise Unavailable("docker", "there is no engine", tip="a model's shell commands are never run on this machine itself")
         mini = program("mini")
@@ -43,13 +48,14 @@ class Mini:
         repository.chmod(0o777)
         with self.counting() as proxy:
             env = self._environment(folder)
-            ran = run(self._line(mini, case, repository, run_id, proxy.address, limit_s), folder, env, limit_s)
+            ran = run(self._line(mini, case, repository, run_id, proxy.address, limit_s), folder, env, limit_s, linger_s=LINGER_S)
             used = proxy.reset()
-        leaked = self._remove(run_id, env)
+        left = self._remove(run_id, env)
         ended, calls = outcome(folder / "trajectory.json")
         return Attempted(
             read(repository), reason=ended or ran.stderr.strip()[-300:], calls=used.calls, prompt_tokens=used.prompt_tokens,
-            output_tokens=used.output_tokens, attempts=calls, seconds=ran.seconds, late=ran.code is None, leaked=leaked,
+            output_tokens=used.output_tokens, attempts=calls, seconds=ran.seconds, late=ran.code is None,
+            leaked=left if ran.code is not None else 0,
         )
 
     def _line(self, mini: Path, case: Case, repository: Path, run_id: str, address: str, limit_s: float) -> list[str]:
