@@ -69,10 +69,10 @@ async def load(chassis: Chassis, incident: Incident, failures: tuple[Failure, ..
     if job is None or diagnosed is None or reproduced is None or reproduced.tests is None or reproduced.tests.report is None:
         raise Reject(f"incident {incident.id} has no diagnosis of runs of its tests")
     runs = Reports.model_validate_json(await chassis.blobs.get(reproduced.tests.report)).reports
-    baseline = expected(runs)
+    tree = await asyncio.to_thread(read_archive, await chassis.blobs.get(job.snapshot))
+    baseline = expected(runs, tree)
     if baseline.verdict != "red":
         raise Reject(f"the tests of incident {incident.id} are not red: {baseline.reason}")
-    tree = await asyncio.to_thread(read_archive, await chassis.blobs.get(job.snapshot))
     places: tuple[Place, ...] = ()
     if diagnosed.places is not None:
         places = Places.model_validate_json(await chassis.blobs.get(diagnosed.places)).places

@@ -18,10 +18,14 @@ PROMPTS = Path(__file__).parents[2] / "prompts"
 LONGEST_FUNCTION = 60
 """Lines of a function that is written anew; a larger one is edited."""
 SEEN_TOKENS, EARLIER = 450, 2
+AROUND = 400
+"""Tokens of code around a function that is written anew."""
 SLACK = 120
 """Tokens for fences and for notes of what was left out."""
 WORST = 1.6
-"""Our estimate of tokens is a bound from above: code has at least this many times fewer."""
+"""Our estimate of tokens is a bound from above: code has about so many times fewer."""
+DENSER = 1.4
+"""How much more our estimate gives for code than the one by which context is chosen."""
 REMOTE_TOKENS, REMOTE_ANSWER = 12_000, 2_000
 LANGUAGES = {"py": "python", "js": "javascript", "mjs": "javascript", "cjs": "javascript", "ts": "typescript"}
 _PLAIN = re.compile(r"[\w./-]{1,120}\Z")
@@ -80,7 +84,8 @@ class Prompts:
             return None
         room = size.prompt_tokens - estimate(code) - estimate(seen) - estimate(self._rewrite.system.template) - 2 * SLACK
         others = [other for other in ground.places if other != place]
-        near = choose(ground.tree, others, (), tokens=min(room, 600), lines=size.lines) if others and room > SLACK else ""
+        room = min(int(room / DENSER), AROUND)
+        near = choose(ground.tree, others, (), tokens=room, lines=size.lines) if others and room > SLACK else ""
         told = redact(f"{seen}\n\nCode around it:\n{near}" if near else seen)
         name = f" {place.name} in {place.path}" if _PLAIN.match(f"{place.name}/{place.path}") else ""
         language = LANGUAGES.get(place.path.rpartition(".")[2], "")
@@ -95,7 +100,7 @@ class Prompts:
 
     def _edits(self, ground: Ground, seen: str, size: Size) -> Task:
         room = size.prompt_tokens - estimate(seen) - estimate(self._edit.system.template) - 2 * SLACK
-        code = choose(ground.tree, ground.places, _frames(ground), tokens=max(room, SLACK), lines=size.lines)
+        code = choose(ground.tree, ground.places, _frames(ground), tokens=int(max(room, SLACK) / DENSER), lines=size.lines)
         values = {"seen": Untrusted(redact(seen), keep="head"), "code": Untrusted(redact(code), keep="head")}
         shown = dict.fromkeys(place.path for place in ground.places if place.path in ground.tree)
         return Task(self._edit.render(values, max_tokens=size.prompt_tokens), tuple(shown))
