@@ -1,7 +1,7 @@
 """Jobs: lessons, single edits and the model, cheapest first, each through the same gate; and what is said when nothing heals."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import pytest
@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from autopatch.chassis.llm.decider import Reply, Sampling
 from autopatch.chassis.llm.scripted import Hang, ScriptedLlm
 from autopatch.chassis.llm.settings import Limits, LlmSettings
 from autopatch.chassis.telemetry import scope
@@ -62,6 +63,19 @@ async def escalated(*args: Any, **kwargs: Any) -> ev.Escalated:
     event = await say(*args, **kwargs)
     assert isinstance(event, ev.Escalated), event
     return event
+
+
+class Answering(ScriptedLlm):
+    """Says what it makes of the prompt, which must hold no secret."""
+
+    def __init__(self, answer: Callable[[str], str]) -> None:
+        super().__init__()
+        self._answer = answer
+        self.backend.complete = self._complete  # type: ignore[method-assign]
+
+    async def _complete(self, system: str, turns: Sequence[str], how: Sampling) -> Reply:
+        assert "AKIA" not in system + "".join(turns) and "[redacted" in turns[0]
+        return Reply(self._answer(turns[0]), 10, 10, "stop")
 
 
 @pytest.fixture
@@ -213,6 +227,20 @@ async def test_markers_that_a_model_copied_from_the_prompt_do_not_spoil_its_answ
     assert (await plan(hard(), llm=llm)).model.calls == 1
     llm = ScriptedLlm(f"[[untrusted code 5150b049055d3438]]\n{fenced(RIGHT)}[[/untrusted 5150b049055d3438]]\n")
     assert (await plan(hard(), llm=llm)).model.calls == 1
+
+
+async def test_a_secret_never_reaches_the_model_and_stays_in_the_code() -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLX"
+    source = MISSING.replace(b"    return", f'    token = "{key}"\n    return'.encode())
+    rooms = Rooms(Repository({"names.py": source}, LOGIC))
+
+    def answer(shown: str) -> str:
+        block = shown.split("```python\n")[1].split("```")[0]
+        return fenced(block.replace('"".join(words)', '"".join(f"{w[0].upper()}." for w in words)'))
+
+    planned = await plan(rooms, llm=Answering(answer))
+    healed = patched(rooms, planned)["names.py"].decode()
+    assert f'token = "{key}"' in healed and "[redacted" not in healed
 
 
 async def test_what_was_wrong_with_the_form_is_told_to_the_model() -> None:

@@ -8,13 +8,14 @@ from autopatch.chassis.llm.ledger import Ledger
 from autopatch.chassis.llm.port import Llm, Written
 from autopatch.chassis.llm.tokens import CHAT_OVERHEAD, estimate
 from autopatch.chassis.redaction import redact
+from autopatch.chassis.redaction_names import PLACEHOLDER
 from autopatch.chassis.telemetry import span
-from autopatch.repair.applying import EditError, apply_answer
+from autopatch.repair.applying import Edited, EditError, apply_answer
 from autopatch.repair.localise import reduced_case
 from services.planner.adapters.gate.candidate import Candidate, Tried, key_of
 from services.planner.adapters.gate.case import Case, Ground, without
 from services.planner.adapters.gate.trials import Gate
-from services.planner.adapters.synthesis.prompting import Prompts, Size, Task, unmarked
+from services.planner.adapters.synthesis.prompting import Prompts, Size, Task
 from services.planner.adapters.gate.tally import Tally, lines
 
 SAMPLED = 3
@@ -135,7 +136,7 @@ class Writer:
         number = self._tally.answers = self._tally.answers + 1
         name = Candidate(f"m{number}", {}, "model", self._llm.model, f"answer {number}")
         try:
-            edited = apply_answer(unmarked(written.text), ground.tree, task.shown, function=task.function, span=task.span)
+            edited = apply_answer(task.restored(written.text), ground.tree, task.shown, function=task.function, span=task.span)
         except EditError as error:
             self._tally.unreadable += 1
             self._in_a_row += 1
@@ -153,7 +154,7 @@ class Writer:
             self._tally.reject(candidate, "the same was tried before")
             return ""
         self._known.add(key)
-        refused = self._gate.refused(candidate)
+        refused = self._gate.refused(candidate) or _placeholder(ground, edited)
         if refused:
             self._tally.reject(candidate, refused)
         return refused or candidate
@@ -175,3 +176,12 @@ class Writer:
         left = without(self._case.baseline, tried.failing)
         reduced = reduced_case(ground.tree, tried.report, left) if tried.failing else None
         return redact(reduced.text() if reduced else tried.why)[:1500] or "the tests still fail"
+
+
+def _placeholder(ground: Ground, edited: Edited) -> str:
+    """A secret's placeholder that cannot be put back must not take the secret's place."""
+    for path, data in edited.changes.items():
+        known = set(PLACEHOLDER.findall(ground.tree.get(path, b"").decode(errors="replace")))
+        if set(PLACEHOLDER.findall(data.decode(errors="replace"))) - known:
+            return f"a placeholder stands in {path} where a secret was"
+    return ""
