@@ -34,7 +34,7 @@ def choose(
     tree: Tree, places: Sequence[Place], frames: Sequence[Frame], similar: Sequence[Place] = (), *,
     tokens: int | None = None, lines: int | None = None,
 ) -> str:
-    """Code for a prompt: what is suspicious, what the traceback names, then what is similar, with imports, under a heading a file.
+    """Code for a prompt: what is suspicious, what the traceback names, then what is similar, with imports, file by file.
 
     At most `tokens` (estimated by `estimate_tokens`) and `lines`. Whole functions are taken as they fit; the first place is cut
     around its suspicious lines when it alone is too long. Imports are those whose names the chosen code uses.

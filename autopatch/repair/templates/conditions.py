@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from autopatch.repair.templates.mutant import Edit, Site, Template
 from autopatch.repair.templates.source import inside
 
+FEW = 8
+"""Names of a function that are compared with one another."""
+
 
 def _test(node: ast.AST) -> ast.expr | None:
     return node.test if isinstance(node, ast.If | ast.While | ast.IfExp) else None
@@ -94,14 +97,14 @@ def _conditions(site: Site) -> Iterator[tuple[str, float]]:
         if site.scope.kinds.get(name) in ("list", "text", "dict", "set", "container", "bool", ""):
             yield name, 0.4
             yield f"not {name}", 0.4
-    for index, left in enumerate(names):
-        for right in names[index + 1:]:
+    for index, left in enumerate(names[:FEW]):
+        for right in names[index + 1:FEW]:
             if site.scope.fit(site.scope.kinds.get(left, ""), right) >= 0.6:
                 for symbol in ("!=", "==", "<", ">"):
-                    yield f"{left} {symbol} {right}", 0.3
+                    yield f"{left} {symbol} {right}", 0.36
             if site.scope.kinds.get(right) in ("list", "set", "dict", "container"):
-                yield f"{left} not in {right}", 0.35
-                yield f"{left} in {right}", 0.3
+                yield f"{left} not in {right}", 0.4
+                yield f"{left} in {right}", 0.36
 
 
 def add_filter(site: Site, node: ast.AST) -> Iterator[Edit]:

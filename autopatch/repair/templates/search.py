@@ -20,6 +20,8 @@ QUIET = 0.1
 """Share of a place's score that a line has which no failing test ran."""
 SPREAD = 150
 """After so many edits of one place the next ones count half, so that other places get their turn."""
+ENOUGH = 2
+"""Times the limit: with so many edits that are likelier than all of a place, that place is not looked at."""
 FLOOR = 0.07
 """Edits with a smaller prior are not tried: that one of them passes says more about the tests than about the edit."""
 
@@ -44,14 +46,17 @@ def mutants(path: str, source: bytes, place: Place) -> Iterator[Mutant]:
 
     None for a file that is neither Python that parses nor JavaScript.
     """
-    yield from _checked(sorted(_proposed(path, source, place), key=lambda p: -p.score))
+    yield from _checked(sorted(_proposed(path, source, place, {}), key=lambda p: -p.score))
 
 
 def search_order(tree: Tree, places: Sequence[Place], limit: int) -> tuple[Mutant, ...]:
     """At most `limit` edits over all places, by suspicion of the line x prior of the template, spread over places."""
     ordered: list[tuple[float, Proposed]] = []
-    for place in places:
-        own = sorted(_proposed(place.path, tree.get(place.path, b""), place), key=lambda p: -p.score)
+    known: dict[str, Source | None] = {}
+    for place in sorted(places, key=lambda p: -p.score):
+        if sum(score >= place.score for score, _ in ordered) > ENOUGH * limit:
+            break
+        own = sorted(_proposed(place.path, tree.get(place.path, b""), place, known), key=lambda p: -p.score)
         ordered += [(p.score / (1 + index / SPREAD), p) for index, p in enumerate(own)]
     ordered.sort(key=lambda pair: -pair[0])
     found: list[Mutant] = []
@@ -62,11 +67,13 @@ def search_order(tree: Tree, places: Sequence[Place], limit: int) -> tuple[Mutan
     return tuple(found)
 
 
-def _proposed(path: str, source: bytes, place: Place) -> Iterator[Proposed]:
+def _proposed(path: str, source: bytes, place: Place, known: dict[str, Source | None]) -> Iterator[Proposed]:
     if path.endswith(javascript.SUFFIXES):
         return _script(path, source, place)
-    read_source = read(source) if path.endswith(".py") else None
-    return _python(path, read_source, place) if read_source else iter(())
+    if path not in known:
+        known[path] = read(source) if path.endswith(".py") else None
+    python = known[path]
+    return _python(path, python, place) if python else iter(())
 
 
 def _python(path: str, source: Source, place: Place) -> Iterator[Proposed]:
@@ -153,7 +160,7 @@ def _shape(item: Proposed, edit: Edit) -> str | None:
         if edit.start < start or edit.end > end:
             return None
         text = source.text[start:edit.start] + edit.text + source.text[edit.end:end]
-    tree = parse(f"if 1:\n{text}" if text[:1].isspace() else text)
+    tree = parse(f"if 1:\n{text}" if text[:1].isspace() else text, whole=isinstance(unit, Function))
     return ast.dump(tree) if tree is not None else None
 
 

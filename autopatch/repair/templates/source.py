@@ -28,6 +28,8 @@ class Source:
     tree: ast.Module
     starts: tuple[int, ...]
     parents: dict[ast.AST, ast.AST] = field(repr=False)
+    spans: dict[ast.AST, tuple[int, int]] = field(default_factory=dict, repr=False)
+    below: dict[ast.AST, tuple[ast.AST, ...]] = field(default_factory=dict, repr=False)
 
     def offset(self, line: int, column: int) -> int:
         """Of a line (from 1) and a column in UTF-8 bytes, as the syntax tree tells them."""
@@ -39,9 +41,13 @@ class Source:
 
     def span(self, node: ast.AST) -> tuple[int, int]:
         """Where an expression or statement begins and ends, parentheses around it not counted."""
-        assert isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword)
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+        found = self.spans.get(node)
+        if found is None:
+            assert isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword)
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            found = self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
+            self.spans[node] = found
+        return found
 
     def of(self, node: ast.AST) -> str:
         """Its text."""
@@ -96,7 +102,10 @@ class Source:
         return (start + found.start(), start + found.end()) if found else None
 
     def unit(self, node: ast.AST) -> ast.stmt | None:
-        """The outermost function that holds a node, else the outermost statement: what is parsed to check an edit."""
+        """What is parsed to check an edit: an expression's statement; for a statement the outermost function or statement."""
+        own = self.statement(node)
+        if own is not None and own is not node and not isinstance(own, Function) and not self.is_elif(own):
+            return own
         best: ast.stmt | None = None
         current: ast.AST | None = node
         while current is not None:
@@ -104,6 +113,10 @@ class Source:
                 best = current
             current = self.parents.get(current)
         return best
+
+    def is_elif(self, node: ast.stmt) -> bool:
+        """Is it the `elif` of the statement above it?"""
+        return self.text.startswith("elif", self.span(node)[0])
 
     def _is_top(self, node: ast.AST) -> bool:
         return isinstance(self.parents.get(node), ast.Module)
@@ -126,20 +139,27 @@ def read(source: bytes) -> Source | None:
     return Source(text, encoding, tree, starts, parents)
 
 
-def parse(text: str) -> ast.Module | None:
-    """The tree of text that compiles; None for what does not."""
+def parse(text: str, *, whole: bool = True) -> ast.Module | None:
+    """The tree of text that parses, and compiles where it is a `whole` function; None for what does not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             tree = ast.parse(text)
-            compile(tree, "candidate", "exec", dont_inherit=True)
+            if whole:
+                compile(tree, "candidate", "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
     return tree
 
 
-def inside(source: Source, root: ast.AST) -> Iterator[ast.AST]:
+def inside(source: Source, root: ast.AST) -> tuple[ast.AST, ...]:
     """Nodes below a root that may be edited: no documentation strings, annotations, decorators or format strings."""
+    if root not in source.below:
+        source.below[root] = tuple(_inside(source, root))
+    return source.below[root]
+
+
+def _inside(source: Source, root: ast.AST) -> Iterator[ast.AST]:
     for name, value in ast.iter_fields(root):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
@@ -147,7 +167,7 @@ def inside(source: Source, root: ast.AST) -> Iterator[ast.AST]:
             if not isinstance(child, ast.AST) or isinstance(child, ast.JoinedStr) or is_docstring(source, child):
                 continue
             yield child
-            yield from inside(source, child)
+            yield from _inside(source, child)
 
 
 def is_docstring(source: Source, node: ast.AST) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from autopatch.repair.templates.mutant import Edit, Site, Template
 from autopatch.repair.templates.source import Function, Simple, Source, inside, is_docstring
 
+FEW = 12
+"""Statements of a function that are tried at other places of it."""
 Loop = ast.For | ast.While | ast.AsyncFor
 
 
@@ -40,7 +42,7 @@ def drop(site: Site, node: ast.AST) -> Iterator[Edit]:
     if not isinstance(node, ast.stmt) or isinstance(node, kept) or is_docstring(site.source, node):
         return
     span = site.source.line_span(node)
-    if span is None or site.source.text.startswith("elif", site.source.span(node)[0]):
+    if span is None or site.source.is_elif(node):
         return
     weight = 1.0 if isinstance(node, Simple) else 0.7
     if isinstance(node, ast.Return):
@@ -57,7 +59,7 @@ def move_out(site: Site, node: ast.AST) -> Iterator[Edit]:
     if not isinstance(node, ast.For | ast.While | ast.If | ast.With):
         return
     span, indent = source.line_span(node), source.indent(node)
-    if span is None or source.text.startswith("elif", source.span(node)[0]):
+    if span is None or source.is_elif(node):
         return
     for block in blocks(node):
         if len(block) < 2:
@@ -74,7 +76,7 @@ def move_out(site: Site, node: ast.AST) -> Iterator[Edit]:
 def move_in(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A statement beside a block belongs into it: as its last one, or as its first."""
     source, block = site.source, block_of(site, node)
-    if not isinstance(node, ast.For | ast.While | ast.If | ast.With) or source.text.startswith("elif", source.span(node)[0]):
+    if not isinstance(node, ast.For | ast.While | ast.If | ast.With) or source.is_elif(node):
         return
     index, span = block.index(node), source.line_span(node)
     if span is None:
@@ -182,9 +184,10 @@ def again(site: Site, node: ast.AST) -> Iterator[Edit]:
         return
     if is_docstring(site.source, node):
         return
-    texts = []
+    texts: list[str] = []
     for other in inside(site.source, site.scope.function):
-        if isinstance(other, ast.Assign | ast.AugAssign | ast.Expr) and other is not node and other.lineno == other.end_lineno:
+        plain = isinstance(other, ast.Assign | ast.AugAssign | ast.Expr) and other.lineno == other.end_lineno
+        if plain and other is not node and len(texts) < FEW:
             texts.append(site.source.of(other))
     if not isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
         yield from insert_after(site, node, tuple(dict.fromkeys(texts)), 0.6)
