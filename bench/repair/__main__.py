@@ -82,9 +82,11 @@ def serving(given: argparse.Namespace) -> Iterator[Endpoint | None]:
 
 
 def tool_of(given: argparse.Namespace, endpoint: Endpoint | None, at: Place) -> Tool:
-    """Raises OperatorError when tool and mode do not go together."""
+    """Raises OperatorError when tool and mode do not go together, Unavailable without the tool."""
     if given.tool == "autopatch":
-        return AutoPatch(given.mode, given.gateway, seed=given.seed)
+        ours = AutoPatch(given.mode, given.gateway, seed=given.seed)
+        ours.check()
+        return ours
     if endpoint is None:
         raise OperatorError(f"{given.tool} does nothing without a model", tip="--mode local")
 

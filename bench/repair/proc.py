@@ -25,11 +25,13 @@ class Ran:
 
 
 def run(
-    command: Sequence[str], folder: Path, env: Mapping[str, str], limit_s: float, stdin: bytes = b"", linger_s: float = 0
+    command: Sequence[str], folder: Path, env: Mapping[str, str], limit_s: float, stdin: bytes = b"",
+    linger_s: float = 0, grace_s: float = 0,
 ) -> Ran:
     """The program in a session of its own; at the limit the whole session is killed. Raises OSError when it cannot start.
 
-    What it left running in the background when it ended by itself has `linger_s` to end too, which is not counted.
+    Not counted: `linger_s` for what it left running in the background when it ended by itself, and `grace_s` between an
+    interrupt at the limit and the kill.
     """
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
@@ -41,6 +43,9 @@ def run(
         try:
             code = _ended(child, limit_s)
             seconds = time.monotonic() - began
+            if code is None and grace_s:
+                os.killpg(child.pid, signal.SIGINT)
+                _ended(child, grace_s)
             _linger(child.pid, linger_s if code is not None else 0)
         finally:
             with suppress(ProcessLookupError):

@@ -20,11 +20,15 @@ Seen = Callable[[Result | None, int, int], None]
 
 
 def chosen(cases: Sequence[Case], number: int, seed: int) -> list[Case]:
-    """So many cases, drawn by the seed, in their own order; all when `number` is 0 or more than there are."""
+    """So many cases, drawn by the seed, in their own order; all when `number` is 0 or more than there are.
+
+    A smaller draw is part of a larger one.
+    """
     if not 0 < number < len(cases):
         return list(cases)
-    drawn = {case.id for case in random.Random(seed).sample(sorted(cases, key=lambda case: case.id), number)}
-    return [case for case in cases if case.id in drawn]
+    names = sorted(case.id for case in cases)
+    random.Random(seed).shuffle(names)
+    return [case for case in cases if case.id in names[:number]]
 
 
 def run_all(cases: Sequence[Case], tool: Tool, box: Box, log: Log, limit_s: float, seen: Seen) -> None:

@@ -96,6 +96,7 @@ def test_a_draw_depends_on_its_seed_only() -> None:
     cases = micro.load()
     drawn = chosen(cases, 5, 7)
     assert drawn == chosen(list(reversed(cases)), 5, 7)[::-1]
+    assert {case.id for case in drawn} < {case.id for case in chosen(cases, 6, 7)}
     assert len(drawn) == 5 and drawn != chosen(cases, 5, 8)
     assert chosen(cases, 0, 7) == cases == chosen(cases, 99, 7)
 

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -69,6 +70,27 @@ def test_a_diff_that_git_does_not_take_changes_nothing(tmp_path: Path) -> None:
     found = tool.repair(CASE, tmp_path / "work", 60)
     assert (found.verdict, found.reason) == ("fixed", "git does not take its diff")
     assert not judge(CASE, found.tree, BOX, 60).plausible
+
+
+def test_no_case_counts_against_a_command_that_cannot_be_called(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="cannot be called: no such command"):
+        AutoPatch("off", command=command(tmp_path, "no such command", 2)).check()
+    AutoPatch("off", command=command(tmp_path, "usage")).check()
+    with pytest.raises(Unavailable, match="no engine here"):
+        text = said(verdict="sandbox_unavailable", reason="no engine here")
+        AutoPatch("off", command=command(tmp_path, text, 1)).repair(CASE, tmp_path / "work", 60)
+
+
+def test_a_program_at_its_limit_is_interrupted_before_it_is_killed(tmp_path: Path) -> None:
+    program = "import time\ntry:\n    time.sleep(30)\nexcept KeyboardInterrupt:\n    print('cleaned up')\n"
+    ran = run([sys.executable, "-c", program], tmp_path, {}, 1.5, grace_s=10)
+    assert (ran.code, ran.stdout) == (None, "cleaned up\n")
+    assert ran.seconds < 5
+
+
+def test_what_ends_in_the_background_is_waited_for(tmp_path: Path) -> None:
+    ran = run(["sh", "-c", "(sleep 1; touch done) & exit 0"], tmp_path, {"PATH": "/usr/bin:/bin"}, 10, linger_s=10)
+    assert ran.code == 0 and ran.seconds < 1 and (tmp_path / "done").exists()
 
 
 def test_bytes_outside_of_utf8_are_read_from_their_escapes() -> None:

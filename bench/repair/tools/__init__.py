@@ -48,5 +48,7 @@ class Tool(Protocol):
         ...
 
 
+GRACE_S = 5.0
+"""A tool that reaches the limit is interrupted, and killed so much later: it may clean up."""
 Counting = Callable[[], Proxy]
 """A proxy before the model server, new for each case."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.repair.case import Case, read
 from bench.repair.peers import ROOT, program
 from bench.repair.proc import run
-from bench.repair.tools import Attempted, Counting
+from bench.repair.tools import GRACE_S, Attempted, Counting
 from bench.repair.tools.checkout import make
 
 OPTIONS = (
@@ -40,7 +40,8 @@ class Aider:
         aider = program("aider")
         repository = make(case, folder)
         with self.counting() as proxy:
-            ran = run(self._line(aider, case, folder), repository, self._environment(folder, proxy.address), limit_s)
+            env = self._environment(folder, proxy.address)
+            ran = run(self._line(aider, case, folder), repository, env, limit_s, grace_s=GRACE_S)
             used = proxy.reset()
         words = ran.stdout.strip().splitlines()
         return Attempted(

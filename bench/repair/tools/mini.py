@@ -12,7 +12,7 @@ from autopatch.contract.errors import Unavailable
 from bench.repair.case import Case, read
 from bench.repair.peers import program
 from bench.repair.proc import run
-from bench.repair.tools import Attempted, Counting
+from bench.repair.tools import GRACE_S, Attempted, Counting
 from bench.repair.tools.checkout import make
 
 STEPS = 12
@@ -48,7 +48,8 @@ class Mini:
         repository.chmod(0o777)
         with self.counting() as proxy:
             env = self._environment(folder)
-            ran = run(self._line(mini, case, repository, run_id, proxy.address, limit_s), folder, env, limit_s, linger_s=LINGER_S)
+            line = self._line(mini, case, repository, run_id, proxy.address, limit_s)
+            ran = run(line, folder, env, limit_s, linger_s=LINGER_S, grace_s=GRACE_S)
             used = proxy.reset()
         left = self._remove(run_id, env)
         ended, calls = outcome(folder / "trajectory.json")
