@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autopatch.chassis.chassis import Blobs, Chassis
-from autopatch.contract.code import CodeJob, Covered, Frame, Report, Reports, TestCase, Trials
+from autopatch.contract.code import Covered, Frame, Report, Reports, TestCase, Trials
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.lifecycle import State
 from autopatch.contract.requests import RanTests, RunTests
 from autopatch.repair.diffs import apply_diff
-from autopatch.repair.tree import Files, read_archive, tree_digest, write_archive
+from autopatch.repair.tree import Files, read_archive
 from tests.flow.hands import Gate
 
 RUNTIME = "scripted"
@@ -73,12 +73,6 @@ SUITE = (
 def repository(source: bytes = SOURCE) -> dict[str, bytes]:
     """The files."""
     return {"test_till.py": TESTS, "till.py": source}
-
-
-async def job_of(blobs: Blobs, files: Mapping[str, bytes], **given: Any) -> CodeJob:
-    """A job for these files."""
-    snapshot = await blobs.put(write_archive(files))
-    return CodeJob(repository="till", snapshot=snapshot, tree=tree_digest(files), command=("pytest", "-q"), **given)
 
 
 @dataclass

@@ -1,24 +1,23 @@
 """A job through all seven rooms: from a red test to a verified diff, or to the right verdict and nothing changed."""
 
 import asyncio
+import base64
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from autopatch.chassis.telemetry import scope, span
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.code import Kind, Places, RepairVerdict
-from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import TERMINAL, Incident, State, chain_faults
+from autopatch.contract.model import digest
 from autopatch.repair.diffs import apply_diff
-from autopatch.repair.tree import read_archive
-from autopatch.repair.verdict import verdict_of
+from autopatch.repair.tree import write_archive
 from tests.flow.hands import Gate
 from tests.flow.harness import Flow, flow, names, told
-from tests.flow.sandbox import FIXED, SUITE, Scripted, ScriptedSandbox, job_of, repository
+from tests.flow.sandbox import FIXED, SUITE, Scripted, ScriptedSandbox, repository
 from tests.flow.test_kills import Victim, hunted
 
 HAPPY = ["opened", "reproduced", "diagnosed", "planned", "rehearsed", "applying", "applied", "recovered"]
@@ -26,38 +25,35 @@ MANY_FIXES = (Scripted("test_till.py::test_total", lambda names: names["total"](
 """2 + 2, 2 * 2 and 2 ** 2 all pass: there is a next attempt."""
 
 
-async def opened(it: Flow, files: Mapping[str, bytes] | None = None, number: int = 1, **given: Any) -> str:
-    """A job, as the gateway opens one."""
-    desk, incident_id = next(iter(it.rooms.values())).desk, f"job-{number}"
-    if "gateway" in it.rooms:
-        desk = it.rooms["gateway"].desk
-    job = await job_of(desk.blobs, files or repository(), **given)
-    with scope(desk.tracer, incident_id), span("open a job"):
-        await desk.log.append(Incident(incident_id), [ev.Opened(target=job.repository, title="red", job=job)], by="gateway")
-    return incident_id
+async def opened(it: Flow, files: Mapping[str, bytes] | None = None, **given: Any) -> str:
+    """A job, as a person begins one."""
+    archive = base64.b64encode(write_archive(files or repository())).decode()
+    job = {"repository": "till", "archive": archive, "command": ["pytest", "-q"], **given}
+    answer = await it.person("POST", "/v1/repairs", job)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["incident"])
 
 
 async def ended(it: Flow, incident_id: str, state: State) -> tuple[Incident, RepairVerdict]:
     """The incident, which must end so, and its verdict."""
     incident = await it.wait(*TERMINAL, incident_id=incident_id, timeout_s=60)
     assert incident.state is state, told(incident)
-    verdict = verdict_of(incident)
-    assert verdict
-    return incident, verdict
+    answer = await it.person("GET", f"/v1/repairs/{incident_id}")
+    assert answer.status_code == 200, answer.text
+    return incident, RepairVerdict.model_validate_json(answer.text)
 
 
-async def patched(it: Flow, incident: Incident) -> dict[str, Any]:
-    """The names of the module when the plan's diff is applied to the snapshot."""
-    planned, job, blobs = incident.last(ev.Planned), incident.opened.job, it.rooms["gateway"].desk.blobs
-    assert planned and job
-    [step] = planned.plan.steps
-    assert isinstance(step.action, PatchCode) and step.action.base == job.tree and step.action.files == ("till.py",)
-    tree = read_archive(await blobs.get(job.snapshot))
-    diff = await blobs.get(BlobRef(name=step.action.diff, size=0, digest=step.action.diff))
-    made = tree.changed(apply_diff(diff, tree))
-    assert made["test_till.py"] == tree["test_till.py"]
+async def patched(it: Flow, incident: Incident, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The names of the module when the diff that a person gets is applied to what was handed in."""
+    diff = (await it.person("GET", f"/v1/repairs/{incident.id}/diff")).content
+    made = {**files, **apply_diff(diff, files)}
+    assert made["test_till.py"] == files["test_till.py"] and made.keys() == files.keys()
+    planned, job = incident.last(ev.Planned), incident.opened.job
+    assert planned and job and [step.action for step in planned.plan.steps] == [
+        PatchCode(diff=digest(diff), base=job.tree, files=("till.py",))
+    ]
     module: dict[str, Any] = {}
-    exec(made["till.py"], module)  # noqa: S102
+    exec(made["till.py"] or b"", module)  # noqa: S102
     return module
 
 
@@ -68,7 +64,7 @@ async def test_a_red_test_is_repaired_without_a_model_and_a_lesson_is_kept(tmp_p
         assert (verdict.verdict, verdict.attempts, verdict.repository) == ("fixed", 1, "till")
         assert verdict.before and verdict.after
         assert (verdict.before.failed, verdict.after.failed, verdict.after.passed) == (1, 0, 3)
-        assert (await patched(it, incident))["total"](20, 30) == 50
+        assert (await patched(it, incident, repository()))["total"](20, 30) == 50
         diagnosed, planned = incident.last(ev.Diagnosed), incident.last(ev.Planned)
         assert diagnosed and diagnosed.places and planned and planned.model.calls == 0
         places = Places.model_validate_json(await it.rooms["gateway"].desk.blobs.get(diagnosed.places)).places
@@ -168,7 +164,7 @@ async def test_the_same_fault_again_uses_the_lesson_and_asks_no_model(tmp_path: 
         first, _ = await ended(it, await opened(it), State.RESOLVED)
         await it.until(lambda i: i.last(ev.LessonRecorded), "learnt from", incident_id=first.id)
         files = {**repository(), "README.md": b"# A till\n"}
-        again, verdict = await ended(it, await opened(it, files, 2), State.RESOLVED)
+        again, verdict = await ended(it, await opened(it, files), State.RESOLVED)
         planned, diagnosed = again.last(ev.Planned), again.last(ev.Diagnosed)
         assert planned and diagnosed and names(again) == HAPPY and verdict.verdict == "fixed"
         assert planned.plan.basis.kind == "lesson" and planned.model.calls == diagnosed.model.calls == 0
@@ -229,8 +225,8 @@ async def test_a_room_that_is_killed_once_during_a_job_loses_nothing_and_says_no
 async def test_long_kill_at_every_point_of_a_job(tmp_path: Path, room: str) -> None:
     async with hunted(tmp_path, room, ["payments"], sandbox=ScriptedSandbox()) as (it, victim):
         victim.jobs = True
-        for number, point in enumerate(POINTS, 1):
+        for point in POINTS:
             victim.end()
             (tmp_path / "deaths").unlink(missing_ok=True)
             victim.begin(point)
-            await _healed(it, await opened(it, repository() | {"n": b"%d" % number}, number), victim, tmp_path)
+            await _healed(it, await opened(it, request_id=point), victim, tmp_path)
