@@ -88,12 +88,12 @@ def desk(
 
 async def start(
     blueprint: Blueprint, common: Common, stack: AsyncExitStack, *, clock: Clock | None = None, crash: Crash = no_crash,
-    fatal: Callable[[], None] | None = None,
+    fatal: Callable[[], None] | None = None, targets: FileTargets | None = None,
 ) -> Running:
-    """Start one room; the stack stops it. Raises OperatorError and Unavailable."""
+    """Start one room; the stack stops it. `targets` stand in for those of the folder. Raises OperatorError and Unavailable."""
     clock = clock or SystemClock()
     settings = load(blueprint.settings, **blueprint.given)
-    targets = load_targets(Path(common.targets))
+    targets = load_targets(Path(common.targets)) if targets is None else targets
     bus = await connect(
         common.nats_url, blueprint.name, nkey_folder=common.nkey_folder, budget_s=common.publish_budget_s, fatal=fatal
     )

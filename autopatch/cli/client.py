@@ -68,6 +68,15 @@ class Session:
         return url, token
 
 
+    def configured(self) -> str:
+        """'said' by an option or the environment, 'kept' by an earlier `autopatch up`, or '' for none. Raises OperatorError."""
+        env = Connection()
+        if self.url or env.url:
+            return "said"
+        kept = read_kept(Path(env.state) / "cli.json") or read_kept(Path.home() / ".config" / "autopatch" / "cli.yaml")
+        return "kept" if kept else ""
+
+
 def read_kept(path: Path) -> Kept | None:
     """None when there is none. Raises OperatorError when others can read or could have written it."""
     try:
@@ -118,6 +127,22 @@ class Gateway:
             raise self._unreachable(error) from error
         _check(answer)
         return _json(answer)
+
+    def data(self, path: str) -> bytes:
+        """The answer's bytes."""
+        try:
+            answer = self._client.get(f"/v1{path}")
+        except httpx2.HTTPError as error:
+            raise self._unreachable(error) from error
+        _check(answer)
+        return answer.content
+
+    def alive(self) -> bool:
+        """Does it answer?"""
+        try:
+            return self._client.get("/healthz", timeout=2).is_success
+        except httpx2.HTTPError:
+            return False
 
     def get(self, path: str, kind: type[W], params: dict[str, Any] | None = None) -> W:
         """The answer as one of the gateway's views."""

@@ -10,9 +10,10 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
-from autopatch.contract.errors import AutoPatchError, Refused, Unavailable
+from autopatch.contract.errors import AutoPatchError, OperatorError, Refused, Unavailable
 
 FAILED = 1
+USAGE = 2
 UNREACHABLE = 3
 
 
@@ -24,13 +25,17 @@ class GatewayRefused(Refused):
         self.status = status
 
 
+class Usage(OperatorError):
+    """What was given on the command line does not do."""
+
+
 class Failed(AutoPatchError):
     """The command did its work and found that something is wrong."""
 
 
 def code(error: AutoPatchError) -> int:
     """The exit code for an error."""
-    return UNREACHABLE if isinstance(error, Unavailable) else FAILED
+    return UNREACHABLE if isinstance(error, Unavailable) else USAGE if isinstance(error, Usage) else FAILED
 
 
 def tell(error: AutoPatchError, as_json: bool) -> None:

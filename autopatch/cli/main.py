@@ -18,6 +18,7 @@ RUN, DECIDE, CHECK = "Run", "Incidents", "Set up and check"
 COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("demo", "autopatch.cli.demo:demo", RUN, "Break a real service and watch it being healed."),
     ("up", "autopatch.cli.up:up", RUN, "Run all rooms in one process."),
+    ("repair", "autopatch.cli.repair:repair", RUN, "Repair a repository whose tests fail."),
     ("incidents", "autopatch.cli.incidents:incidents", DECIDE, "List, show and watch incidents."),
     ("approve", "autopatch.cli.decisions:approve", DECIDE, "Say yes to the plan that an incident waits with."),
     ("reject", "autopatch.cli.decisions:reject", DECIDE, "Say no to it."),

@@ -1,6 +1,7 @@
 """Jobs on the log: opened once however often they are asked for, watched, and told as a verdict."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import structlog
 
@@ -83,6 +84,14 @@ class Jobs:
         if found is None or found.verdict != "fixed" or ref is None:
             raise NotFound("there is no diff", tip=f"the repair ended as {found.verdict}" if found else "it is under way")
         return await self._chassis.blobs.get(ref)
+
+    def follow(self, incident_id: str) -> AsyncIterator[Stored]:
+        """Its events as they come, without end. Raises Unavailable."""
+        return self._chassis.log.follow(0, incident_id)
+
+    async def cancel(self, incident_id: str, caller: Caller, reason: str) -> None:
+        """Raises NotFound, ContractError when it has ended otherwise, Conflict, Unavailable."""
+        await self._desk.cancel(incident_id, caller, reason)
 
     def abandon(self, incident_id: str, caller: Caller) -> None:
         """Cancel it, at once where the log answers; soon after where it does not."""

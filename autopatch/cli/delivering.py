@@ -1,0 +1,128 @@
+"""What becomes of a verified diff, where that was asked for: a file, the working tree, a branch, a pull or merge request."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from autopatch.chassis.settings import load
+from autopatch.cli.asking import Result
+from autopatch.cli.repair import AUTO
+from autopatch.cli.snapshot import Snapshot, digest_now
+from autopatch.contract.errors import OperatorError, Refused, StaleTarget
+from services.executor.adapters.branches.commits import commit_on_branch, message_of
+from services.executor.adapters.branches.forges import Offer, offer
+from services.executor.adapters.branches.git import Git, GitFailed
+from services.executor.adapters.branches.remotes import SETTING, push, remote_of
+from services.executor.adapters.branches.settings import ForgeSettings
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked for. `branch`: a name, AUTO, or '' for none."""
+
+    output: Path | None = None
+    apply: bool = False
+    branch: str = ""
+    request: bool = False
+    remote: str = "origin"
+
+    def check(self, taken: Snapshot, environment: Mapping[str, str]) -> None:
+        """Raises OperatorError for what could not be done in the end, before anybody waits for it."""
+        if self.output and not self.output.absolute().parent.is_dir():
+            raise OperatorError(f"--output: {self.output.parent} is not a folder", tip="make it first")
+        if (self.branch or self.request) and not taken.commit:
+            what = f"{taken.folder} has no commit that a branch could begin from"
+            raise OperatorError(what, tip="git init, git add, git commit")
+        if self.request:
+            found = remote_of(taken.folder, self.remote, load(ForgeSettings), environment)
+            if not found.token.get_secret_value():
+                raise OperatorError(f"--pr: no token for {found.host}", tip=f"set {SETTING[found.kind]}")
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Where it is now."""
+
+    output: str = ""
+    applied: bool = False
+    branch: str = ""
+    commit: str = ""
+    request: str = ""
+
+    def lines(self) -> list[str]:
+        """For people."""
+        told = [f"diff written to {self.output}"] if self.output else []
+        told += ["applied to the working tree"] if self.applied else []
+        told += [f"branch {self.branch} at {self.commit[:12]}"] if self.branch else []
+        return [*told, *([self.request] if self.request else [])]
+
+
+def deliver(wishes: Wishes, result: Result, taken: Snapshot, environment: Mapping[str, str]) -> Delivered:
+    """In the order file, branch, request, working tree. Raises what the parts raise; what was done before stays done."""
+    if wishes.output:
+        wishes.output.write_bytes(result.diff)
+    branch = commit = url = ""
+    if wishes.branch or wishes.request:
+        branch, commit = _branch(wishes, result, taken, environment)
+    if wishes.request:
+        url = _request(wishes, result, taken, branch, commit, environment)
+    if wishes.apply:
+        apply(result.diff, taken, environment)
+    return Delivered(str(wishes.output or ""), wishes.apply, branch, commit, url)
+
+
+def apply(diff: bytes, taken: Snapshot, environment: Mapping[str, str]) -> None:
+    """To the working tree, all of it or nothing. Raises StaleTarget when it is not what was snapshotted any more."""
+    stale = StaleTarget(
+        f"{taken.folder} has changed since the repair began: nothing was applied",
+        tip="take the diff with --output and look, or repair again",
+    )
+    if digest_now(taken.folder, environment) != taken.tree:
+        raise stale
+    alone = {"GIT_CEILING_DIRECTORIES": str(taken.folder.parent)}
+    try:
+        Git(taken.folder, environment=environment).run("apply", "--whitespace=nowarn", "-", stdin=diff, extra=alone)
+    except GitFailed as error:
+        raise Refused(f"git apply: {error.said}", tip="take the diff with --output and look") from None
+
+
+def _branch(wishes: Wishes, result: Result, taken: Snapshot, environment: Mapping[str, str]) -> tuple[str, str]:
+    found = result.verdict
+    name = wishes.branch if wishes.branch not in ("", AUTO) else f"{AUTO}{found.incident}"
+    message = message_of(_subject(result), _body(result), incident=found.incident, trace=found.trace)
+    commit = commit_on_branch(
+        taken.folder, result.diff, taken.commit, name, message, at=datetime.now(UTC), environment=environment
+    )
+    return name, commit
+
+
+def _request(
+    wishes: Wishes, result: Result, taken: Snapshot, branch: str, commit: str, environment: Mapping[str, str]
+) -> str:
+    settings = load(ForgeSettings)
+    remote = remote_of(taken.folder, wishes.remote, settings, environment)
+    push(taken.folder, remote, commit, branch, environment)
+    wanted = Offer(head=branch, title=_subject(result), body=_body(result))
+    return offer(remote, wanted, timeout_s=settings.timeout_s).url
+
+
+def _subject(result: Result) -> str:
+    before = result.verdict.before
+    failing = [case.id for case in before.failing] if before else []
+    return f"Make {failing[0]} pass" + (f" and {len(failing) - 1} more" if len(failing) > 1 else "") if failing else "Repair"
+
+
+def _body(result: Result) -> str:
+    found = result.verdict
+    lines = [found.reason[:1].upper() + found.reason[1:] + "."]
+    if found.before and found.after:
+        lines.append(f"Tests before: {_numbers(found.before.passed, found.before.failed)}; after: "
+                     f"{_numbers(found.after.passed, found.after.failed)}.")
+    if found.basis:
+        lines.append(f"From {found.basis}.")
+    return "\n".join(lines)
+
+
+def _numbers(passed: int, failed: int) -> str:
+    return f"{passed} passed, {failed} failed"
