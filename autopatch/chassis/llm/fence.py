@@ -8,6 +8,7 @@ _FENCE = re.compile(r"\[\[(?=\s*/?\s*untrusted)", re.IGNORECASE)
 _MARKERS = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?s>)|<(?=<\s*/?SYS)|\[(?=/?INST\])|<(?=/?tool_(?:call|response)>)|<(?=/?think>)")
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn"}  # control, format (bidi, zero width, tags), surrogate, private, unassigned
 _KEPT = "\n\t"
+_COPIED = re.compile(r"^[ \t]*\[\[ ?/?untrusted[^\]\n]*\]\][ \t]*$", re.MULTILINE)
 
 
 def fenced(name: str, text: str) -> str:
@@ -15,6 +16,11 @@ def fenced(name: str, text: str) -> str:
     clean = harmless(text)
     seal = hashlib.sha256(f"{name}\0{clean}".encode()).hexdigest()[:16]
     return f"[[untrusted {name} {seal}]]\n{clean}\n[[/untrusted {seal}]]"
+
+
+def unmarked(answer: str) -> str:
+    """An answer without markers that a small model copied from its prompt; where they stand for its code block, with one."""
+    return _COPIED.sub("" if "```" in answer else "```", answer)
 
 
 def harmless(text: str) -> str:

@@ -105,7 +105,8 @@ class Ledger:
 
     @classmethod
     def of(
-        cls, incident: Incident, limits: Limits, *, earlier: Iterable[ModelUse] = (), listen: Iterable[Callable[[Entry], None]] = ()
+        cls, incident: Incident, limits: Limits, *, earlier: Iterable[ModelUse] = (),
+        listen: Iterable[Callable[[Entry], None]] = (),
     ) -> "Ledger":
         """For an incident as the log tells it: what any room reported on its events is spent, and `earlier`, which none tells."""
         reported = (getattr(stored.envelope.data, "model", None) for stored in incident.log)

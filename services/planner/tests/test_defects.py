@@ -330,7 +330,7 @@ async def test_a_model_that_is_away_does_not_hold_up_what_single_edits_found() -
 @pytest.mark.parametrize("answer", [
     "tests/test_all.py\n<<<<<<< SEARCH\n    assert initials('ada') == 'A.'\n=======\n    pass\n>>>>>>> REPLACE\n",
     fenced(RIGHT.replace("    words", "    import os\n    os._exit(0)\n    words", 1)),
-    fenced(RIGHT.replace("    words", "    import sys\n    sys.exit(0)\n    words", 1)),
+    fenced(RIGHT.replace("    words", "    import pytest\n    pytest.skip()\n    words", 1)),
 ])
 async def test_what_touches_tests_or_could_forge_a_verdict_is_never_run(answer: str) -> None:
     rooms = hard()

@@ -2,14 +2,13 @@
 
 import pytest
 
-from autopatch.chassis.redaction import redact
 from autopatch.contract.code import Place, Report
 from autopatch.repair.ranking import Survivor
 from services.planner.adapters.gate.candidate import Candidate, Changes, Tried, key_of
 from services.planner.adapters.gate.case import first_change, moved
 from services.planner.adapters.gate.choosing import weakness
 from services.planner.adapters.gate.tally import KEPT, Tally, lines
-from services.planner.adapters.synthesis.prompting import Size, hidden
+from services.planner.adapters.synthesis.prompting import Size
 from services.planner.adapters.synthesis.templates import BATCH, _batches
 from services.planner.settings import Settings
 
@@ -106,19 +105,6 @@ def test_a_span_tells_so_many_alternatives_and_how_many_more_there_were() -> Non
         tally.reject(candidate(number), "it failed")
     told = lines(tally.rejected)
     assert len(told) == KEPT + 1 and told[-1] == "and 7 more" and told[0] == "template swap: one edit: it failed"
-
-
-SECRET = "AKIA" + "IOSFODNN7EXAMPLX"
-
-
-def test_a_secret_in_code_is_hidden_and_can_be_put_back() -> None:
-    code = f'def login():\n    return connect("{SECRET}", retries=0)\n'
-    shown, pairs = hidden(code)
-    assert SECRET not in shown and shown == redact(code) and [secret for _, secret in pairs] == [SECRET]
-    back = shown
-    for placeholder, secret in pairs:
-        back = back.replace(placeholder, secret)
-    assert back == code and hidden("x = 1\n") == ("x = 1\n", ())
 
 
 def test_a_local_model_has_short_prompts_and_answers_and_a_remote_one_lines() -> None:

@@ -31,6 +31,13 @@ class Tally:
         """Told on the plan and on the span."""
         self.rejected.append(Alternative(summary=described(candidate), why_not=redact(why)[:300]))
 
+    def sift(self, tried: Sequence[Tried]) -> list[Tried]:
+        """Those that passed; why the others did not is kept."""
+        for one in tried:
+            if not one.passed:
+                self.reject(one.candidate, one.why)
+        return [one for one in tried if one.passed]
+
     def saw(self, tried: Sequence[Tried]) -> None:
         """Keeps the one that left the fewest failing."""
         for one in tried:

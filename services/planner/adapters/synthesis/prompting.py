@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from autopatch.chassis.llm.hiding import Hidden
 from autopatch.chassis.llm.prompt import Prompt, PromptFile, Untrusted
 from autopatch.chassis.llm.tokens import estimate
 from autopatch.chassis.redaction import redact
-from autopatch.chassis.redaction_names import PLACEHOLDER
 from autopatch.contract.code import Frame, Place
 from autopatch.repair.context import choose
 from autopatch.repair.localise import reduced_case
@@ -30,7 +30,6 @@ DENSER = 1.4
 REMOTE_TOKENS, REMOTE_ANSWER = 12_000, 2_000
 LANGUAGES = {"py": "python", "js": "javascript", "mjs": "javascript", "cjs": "javascript", "ts": "typescript"}
 _PLAIN = re.compile(r"[\w./-]{1,120}\Z")
-_MARKER = re.compile(r"^\s*\[\[ ?/?untrusted[^\]\n]*\]\][ \t]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,7 @@ class Task:
     shown: tuple[str, ...]
     function: tuple[str, str] | None = None
     span: tuple[int, int] | None = None
-    hidden: tuple[tuple[str, str], ...] = ()
-
-    def restored(self, answer: str) -> str:
-        """An answer in which the code's secrets stand again, without markers that a small model copied from the prompt."""
-        text = _MARKER.sub("" if "```" in answer else "```", answer)
-        for placeholder, secret in self.hidden:
-            text = text.replace(placeholder, secret)
-        return text
+    hidden: Hidden = Hidden("")
 
 
 class Prompts:
@@ -96,33 +88,25 @@ class Prompts:
         room = min(int(room / DENSER), AROUND)
         near = choose(ground.tree, others, (), tokens=room, lines=size.lines) if others and room > SLACK else ""
         told = redact(f"{seen}\n\nCode around it:\n{near}" if near else seen)
-        shown, secrets = hidden(code)
+        shown = Hidden.of(code)
         name = f" {place.name} in {place.path}" if _PLAIN.match(f"{place.name}/{place.path}") else ""
         language = LANGUAGES.get(place.path.rpartition(".")[2], "")
         values: dict[str, str | Untrusted] = {
-            "seen": Untrusted(told, keep="head"), "code": Untrusted(f"```{language}\n{shown}\n```"), "name": name,
+            "seen": Untrusted(told, keep="head"), "code": Untrusted(f"```{language}\n{shown.text}\n```"), "name": name,
             "language": language,
         }
         prompt = self._rewrite.render(values, max_tokens=size.prompt_tokens)
         if any(note.startswith("code:") for note in prompt.notes):
             return None
-        return Task(prompt, (place.path,), (place.path, place.name), (place.start, place.end), secrets)
+        return Task(prompt, (place.path,), (place.path, place.name), (place.start, place.end), shown)
 
     def _edits(self, ground: Ground, seen: str, size: Size) -> Task:
         room = size.prompt_tokens - estimate(seen) - estimate(self._edit.system.template) - 2 * SLACK
         code = choose(ground.tree, ground.places, _frames(ground), tokens=int(max(room, SLACK) / DENSER), lines=size.lines)
-        shown, secrets = hidden(code)
-        values = {"seen": Untrusted(redact(seen), keep="head"), "code": Untrusted(shown, keep="head")}
+        shown = Hidden.of(code)
+        values = {"seen": Untrusted(redact(seen), keep="head"), "code": Untrusted(shown.text, keep="head")}
         files = dict.fromkeys(place.path for place in ground.places if place.path in ground.tree)
-        return Task(self._edit.render(values, max_tokens=size.prompt_tokens), tuple(files), hidden=secrets)
-
-
-def hidden(code: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Code without its secrets, and what each placeholder stands for, so that an answer can be put back into the file."""
-    shown = redact(code)
-    pieces, placeholders = PLACEHOLDER.split(shown), PLACEHOLDER.findall(shown)
-    found = re.fullmatch("(.+?)".join(re.escape(piece) for piece in pieces), code, re.DOTALL)
-    return shown, tuple(dict(zip(placeholders, found.groups(), strict=True)).items()) if found else ()
+        return Task(self._edit.render(values, max_tokens=size.prompt_tokens), tuple(files), hidden=shown)
 
 
 def _seen(case: Case, ground: Ground) -> str:

@@ -75,11 +75,7 @@ class Search:
             else:
                 allowed.append(candidate)
         tried = await self._gate.screen(allowed) if allowed else []
-        confirmed = await self._gate.confirm([one for one in tried if one.passed])
-        for one in [*(t for t in tried if not t.passed), *(c for c in confirmed if not c.passed)]:
-            self._tally.reject(one.candidate, one.why)
-        passed = [one for one in confirmed if one.passed]
-        return Ranked(tuple(passed))
+        return Ranked(tuple(self._tally.sift(await self._gate.confirm(self._tally.sift(tried)))))
 
     async def _round(self, ground: Ground) -> Ranked:
         """The model is asked when single edits heal nothing, or when what they heal may well fit the visible tests only."""

@@ -56,9 +56,7 @@ async def _screened(gate: Gate, tally: Tally, batch: Sequence[Candidate], left: 
         tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
         tally.templates += len(tried)
         tally.saw(tried)
-        for one in (one for one in tried if not one.passed):
-            tally.reject(one.candidate, one.why)
-        passed += [one for one in tried if one.passed]
+        passed += tally.sift(tried)
         batch = batch[len(tried):]
         deadly = 0 if len(tried) > 1 else deadly + 1
         if passed or left() < LEAST_S or not (tried and tried[-1].report.ended == "lost"):
@@ -77,10 +75,7 @@ async def _confirmed(gate: Gate, tally: Tally, passed: Sequence[Tried]) -> list[
             tally.reject(one.candidate, refused)
         else:
             allowed.append(one)
-    confirmed = await gate.confirm(allowed)
-    for one in (one for one in confirmed if not one.passed):
-        tally.reject(one.candidate, one.why)
-    return [one for one in confirmed if one.passed]
+    return tally.sift(await gate.confirm(allowed))
 
 
 def _candidates(case: Case, ground: Ground, found: Sequence[Mutant], first: int) -> Iterator[Candidate]:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autopatch.chassis.llm.errors import BudgetSpent, PromptTooLong, Unreadable
+from autopatch.chassis.llm.fence import unmarked
+from autopatch.chassis.llm.hiding import left_over
 from autopatch.chassis.llm.ledger import Ledger
 from autopatch.chassis.llm.port import Llm, Written
 from autopatch.chassis.llm.tokens import CHAT_OVERHEAD, estimate
 from autopatch.chassis.redaction import redact
-from autopatch.chassis.redaction_names import PLACEHOLDER
 from autopatch.chassis.telemetry import span
 from autopatch.repair.applying import Edited, EditError, apply_answer
 from autopatch.repair.localise import reduced_case
@@ -135,8 +136,9 @@ class Writer:
         """The candidate, or what is to be told to the model; '' when telling it would be of no use."""
         number = self._tally.answers = self._tally.answers + 1
         name = Candidate(f"m{number}", {}, "model", self._llm.model, f"answer {number}")
+        text = task.hidden.restored(unmarked(written.text))
         try:
-            edited = apply_answer(task.restored(written.text), ground.tree, task.shown, function=task.function, span=task.span)
+            edited = apply_answer(text, ground.tree, task.shown, function=task.function, span=task.span)
         except EditError as error:
             self._tally.unreadable += 1
             self._in_a_row += 1
@@ -165,8 +167,7 @@ class Writer:
         self._tally.saw(screened)
         passed = await self._gate.confirm([one for one in screened if one.passed])
         done = [one for one in screened if not one.passed] + passed
-        for one in (one for one in done if not one.passed):
-            self._tally.reject(one.candidate, one.why)
+        self._tally.sift(done)
         return done
 
     def _fault(self, ground: Ground, tried: Tried) -> str:
@@ -181,7 +182,6 @@ class Writer:
 def _placeholder(ground: Ground, edited: Edited) -> str:
     """A secret's placeholder that cannot be put back must not take the secret's place."""
     for path, data in edited.changes.items():
-        known = set(PLACEHOLDER.findall(ground.tree.get(path, b"").decode(errors="replace")))
-        if set(PLACEHOLDER.findall(data.decode(errors="replace"))) - known:
+        if left_over(ground.tree.get(path, b"").decode(errors="replace"), data.decode(errors="replace")):
             return f"a placeholder stands in {path} where a secret was"
     return ""
