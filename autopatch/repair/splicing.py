@@ -100,14 +100,17 @@ def _indent_rule(lines: Lines, old: Definition, theirs: Lines, new: Definition) 
 
 
 def _indented(lines: Lines, theirs: Lines, start: int, end: int, rule: Rule) -> list[str]:
-    """Lines `start` to `end` of the answer in the file's indent; inside strings only where the old text had it so."""
+    """Lines `start` to `end` of the answer in the file's indent.
+
+    Lines inside of a text of several lines follow, unless the file knows more of them as they are in the answer.
+    """
     known, inside = set(lines.bodies), _inside_strings("".join(b + "\n" for b in theirs.bodies))
-    fresh = []
-    for number in range(start, end + 1):
-        body = theirs.bodies[number - 1]
-        shifted = rule(indent_of(body)) + body[len(indent_of(body)):] if body.strip() else ""
-        fresh.append(body if number in inside and (body in known or not body.strip()) and shifted not in known else shifted)
-    return fresh
+    numbers = range(start, end + 1)
+    given = {number: theirs.bodies[number - 1] for number in numbers}
+    shifted = {n: rule(indent_of(body)) + body[len(indent_of(body)):] if body.strip() else "" for n, body in given.items()}
+    texts = [number for number in numbers if number in inside and given[number].strip()]
+    as_given = sum(given[n] in known for n in texts) > sum(shifted[n] in known for n in texts)
+    return [given[n] if n in inside and (as_given or not given[n].strip()) else shifted[n] for n in numbers]
 
 
 def _inside_strings(code: str) -> set[int]:
