@@ -12,6 +12,7 @@ from autopatch.contract.evidence import ModelUse
 from services.planner import agent
 from services.planner.adapters.gate.case import load
 from services.planner.adapters.gate.proposing import told
+from services.planner.adapters.gate.tally import lines
 from services.planner.adapters.synthesis.prompting import Prompts
 from services.planner.adapters.synthesis.search import Means, Search
 from services.planner.settings import Settings
@@ -30,7 +31,7 @@ class Defects:
         self._spent: dict[str, tuple[ModelUse, ...]] = {}
 
     async def plan(self, heard: Heard, llm: Llm | None) -> Sequence[ev.Event]:
-        """Raises Unavailable when the sandbox or the model is away: nothing is decided then, but what was spent stays spent."""
+        """Raises Unavailable, RetryLater when sandbox or model are away: nothing is decided, but what was spent stays spent."""
         incident, settings = heard.incident, self._settings
         failed = agent.failures(incident)
         if incident.attempts >= min(ATTEMPTS, settings.max_attempts):
@@ -43,9 +44,9 @@ class Defects:
                 outcome = await Search(case, Means.of(settings, self._chassis, llm, budget, self._prompts)).run()
                 use = budget.use(mode=llm.mode if llm else "off", note="" if budget.entries else "the model was not asked")
                 event = await told(self._chassis, case, outcome, use)
-                current.set_attribute("decided", event.name)
+                current.set_attribute("alternatives.rejected", lines(outcome.tally.rejected))
         except BaseException:
-            self._spent[incident.id] = (*earlier, budget.use())
+            self._spent[incident.id] = (*earlier, *([budget.use()] if budget.entries else []))
             raise
         self._spent.pop(incident.id, None)
         return (event,)

@@ -81,6 +81,8 @@ class Repository:
         cases: list[TestCase] = []
         broken = ""
         for path, data in {**self.files, **{p: d for p, d in changes.items() if not p.startswith("tests/")}}.items():
+            if not path.endswith(".py"):
+                continue
             try:
                 exec(compile(data or b"", path, "exec"), names)  # noqa: S102 - the tests' own files
             except (SyntaxError, NameError, TypeError, ValueError) as error:
@@ -119,6 +121,7 @@ class Rooms:
     faults: list[BaseException] = field(default_factory=list)
     runs: list[RunTests] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
+    seen: list[dict[str, bytes]] = field(default_factory=list)
     knowledge: bool = True
     hang: Any = None
     deadly: bytes = b""
@@ -146,6 +149,7 @@ class Rooms:
         for trial in Trials.model_validate_json(await self.blobs.get(request.trials)).trials:
             changes = {c.path: None if c.content is None else base64.b64decode(c.content) for c in trial.changes}
             self.tried.append(trial.id)
+            self.seen.append({path: data for path, data in changes.items() if data is not None})
             reports.append(self._report(request, trial.id, changes))
             if reports[-1].ended == "lost":
                 break

@@ -12,9 +12,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from autopatch.chassis.llm.decider import Reply, Sampling
 from autopatch.chassis.llm.scripted import Hang, ScriptedLlm
 from autopatch.chassis.llm.settings import Limits, LlmSettings
+from autopatch.chassis.room import RetryLater
 from autopatch.chassis.telemetry import scope
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
+from autopatch.contract.code import Place
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.plan import Precondition, SuccessCheck
 from autopatch.repair.diffs import make_diff
@@ -243,6 +245,38 @@ async def test_a_secret_never_reaches_the_model_and_stays_in_the_code() -> None:
     assert f'token = "{key}"' in healed and "[redacted" not in healed
 
 
+LONG = "def pick(items):\n" + "".join(f"    step_{n} = {n}\n" for n in range(70)) + "    return items\n"
+
+
+async def test_a_function_too_long_for_one_answer_is_edited_by_blocks() -> None:
+    rooms = Rooms(Repository({"pick.py": LONG.encode()}, {"t::test_pick": "pick([3, 1, 2, 9]) == [1, 9]"}))
+    llm = ScriptedLlm("pick.py\n<<<<<<< SEARCH\n    return items\n=======\n    return sorted(items)[::3]\n>>>>>>> REPLACE\n")
+    planned = await plan(rooms, llm=llm, templates_s=1)
+    assert planned.plan.basis.kind == "model" and patched(rooms, planned)["pick.py"].count(b"\n") == LONG.count("\n")
+    assert "search/replace blocks" in llm.backend.systems[0] and "return items" in llm.backend.heard[0]
+
+
+async def test_a_block_that_fits_two_places_is_refused_and_the_model_hears_which() -> None:
+    twice = LONG.replace("    return items\n", "    if not items:\n        return items\n    return items\n")
+    rooms = Rooms(Repository({"pick.py": twice.encode()}, {"t::test_pick": "pick([3, 1, 2, 9]) == [1, 9]"}))
+    block = "pick.py\n<<<<<<< SEARCH\n{}return items\n=======\n{}return sorted(items)[::3]\n>>>>>>> REPLACE\n"
+    llm = ScriptedLlm(block.format("", ""), block.format("        return items\n    ", "        return items\n    "))
+    planned = await plan(rooms, llm=llm, templates_s=1)
+    assert planned.model.calls == 2 and "lines" in llm.backend.written[1][0][2].lower()
+
+
+@pytest.mark.parametrize("path", ["shop.js", "shop.ts"])
+async def test_a_function_of_another_language_is_written_anew_over_its_lines(path: str) -> None:
+    source = b"function first(xs) {\n  return xs[1];\n}\n\nfunction last(xs) {\n  return xs[xs.length - 1];\n}\n"
+    rooms = Rooms(Repository({path: source}, {"t::never": "missing() == 1"}))
+    place = Place(path=path, name="first", start=1, end=3, score=0.9, lines={2: 0.9})
+    llm = ScriptedLlm(fenced("function first(xs) {\n  return xs[0];\n}\n").replace("python", "javascript"), *["?"] * 9)
+    await escalated(rooms, opened(rooms, place), llm=llm)
+    assert "```javascript" in llm.backend.heard[0] or "```typescript" in llm.backend.heard[0]
+    [first] = [r for r in rooms.seen if b"xs[0]" in r.get(path, b"")][:1]
+    assert first[path] == source.replace(b"xs[1]", b"xs[0]")
+
+
 async def test_what_was_wrong_with_the_form_is_told_to_the_model() -> None:
     llm = ScriptedLlm("No idea.", fenced(RIGHT))
     planned = await plan(hard(), llm=llm)
@@ -323,8 +357,9 @@ async def test_a_model_that_is_away_does_not_hold_up_what_single_edits_found() -
     rooms = Rooms(Repository({"shape.py": b"def area(w, h):\n    return w + h\n"}, {"t::test_area": "area(3, 1) == 2"}))
     planned = await plan(rooms, llm=ScriptedLlm(Unavailable("model endpoint", "down")))
     assert planned.plan.basis.kind == "template"
-    with pytest.raises(Unavailable, match="down"):
+    with pytest.raises(RetryLater, match="down") as waited:
         await say(hard(), llm=ScriptedLlm(Unavailable("model endpoint", "down")))
+    assert waited.value.on == "model endpoint" and waited.value.after_s >= 10
 
 
 @pytest.mark.parametrize("answer", [

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.llm.ledger import Ledger
 from autopatch.chassis.llm.port import Llm
+from autopatch.chassis.room import RetryLater
 from autopatch.contract.errors import Unavailable
 from services.planner.adapters.synthesis import lessons, templates
 from services.planner.adapters.gate.candidate import key_of
@@ -18,6 +19,8 @@ from services.planner.adapters.synthesis.writer import Writer
 from services.planner.settings import Settings
 
 ROUNDS = 3
+MODEL_AWAY_S = 30.0
+"""Every try begins with the lessons and edits that healed nothing before."""
 OWN_TIMES = 20
 """The time budget of single edits grows with the failing tests' own time, so many times."""
 
@@ -53,7 +56,7 @@ class Search:
         )
 
     async def run(self) -> Outcome:
-        """Raises Unavailable when the sandbox, or the model while nothing else was found, is away."""
+        """Raises Unavailable when the sandbox is away, RetryLater when the model is and nothing else was found."""
         found, ground = await self._of_lessons(), Ground.of(self._case)
         for _ in range(ROUNDS):
             if found.order:
@@ -88,7 +91,7 @@ class Search:
             written = await self._writer.offer(ground)
         except Unavailable as error:
             if not edits:
-                raise
+                raise RetryLater(MODEL_AWAY_S, on=error.service, reason=error.reason) from error
             self._tally.notes.append(f"the model was not asked: {error}")
             return first
         return await ranked(self._case, self._gate, [*edits, *written]) if written else first

@@ -84,12 +84,8 @@ def _candidates(case: Case, ground: Ground, found: Sequence[Mutant], first: int)
         changes = {**ground.changes, mutant.path: mutant.applied(ground.tree[mutant.path])}
         if case.failed and key_of(changes) in case.failed:
             continue
-        told = f"{mutant.description} ({mutant.path}:{mutant.line})"
-        yield Candidate(f"t{number}", changes, "template", mutant.template, _joined(ground.description, told), mutant.prior)
-
-
-def _joined(before: str, now: str) -> str:
-    return f"{before}; {now}" if before else now
+        told = f"{ground.description}; {mutant.description} ({mutant.path}:{mutant.line})".removeprefix("; ")
+        yield Candidate(f"t{number}", changes, "template", mutant.template, told, mutant.prior)
 
 
 def _batches(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:

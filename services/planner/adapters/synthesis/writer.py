@@ -144,7 +144,7 @@ class Writer:
             self._in_a_row += 1
             self._over = self._in_a_row >= FORMAT_FAILURES
             self._tally.reject(name, f"{error.kind}: {error}{' (its answer was cut off)' if written.cut else ''}")
-            return error.feedback
+            return f"Your answer was too long and was cut off. {error.feedback}" if written.cut else error.feedback
         self._in_a_row = 0
         self._tally.applied += 1
         changes = {**ground.changes, **edited.changes}
