@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import numpy as np
-import ruptures
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 
 from services.diagnosis.facts import Direction, Shift, Track
 
@@ -43,6 +41,8 @@ def onset_of(check: Track, bad: Literal["above", "below"], fired_at: datetime, s
         return Onset(fired_at, start)
     scaled = (values - np.median(values)) / _ripple(values) * (1 if bad == "above" else -1)
     clipped = np.clip(scaled, -20, 20)
+    import ruptures  # like scipy a second to load that a job, which has no signals, does without
+
     found = ruptures.KernelCPD(kernel="linear", min_size=3).fit(clipped).predict(pen=3 * np.log(len(values)))
     edges = [0, *found]
     steps = {
@@ -119,4 +119,6 @@ def _tie(track: Track, check: Track, onset: datetime) -> float:
     left, right = zip(*pairs, strict=True)
     if len(set(left)) < 2 or len(set(right)) < 2:
         return 0.0
+    from scipy.stats import spearmanr
+
     return float(min(1.0, abs(spearmanr(left, right).statistic)))

@@ -10,8 +10,6 @@ from datetime import datetime
 from math import comb
 from statistics import fmean, median
 
-from scipy.stats import PermutationMethod, mannwhitneyu
-
 from autopatch.chassis.prometheus import Failed, Nothing, Result, Series, Value
 from autopatch.contract.evidence import Comparison, Measurement, Verdict
 from autopatch.contract.target import Signal
@@ -106,6 +104,8 @@ def _blocks(times: Sequence[float], values: Sequence[float], window: Window, par
 
 def p_lower(before: Sequence[float], after: Sequence[float]) -> float:
     """Exact one-sided p-value that `after` lies below `before`, ties included (all splits of the pooled values)."""
+    from scipy.stats import PermutationMethod, mannwhitneyu  # a second to load that a job, which has no signals, does without
+
     everything = PermutationMethod(n_resamples=comb(len(before) + len(after), len(after)))
     return float(mannwhitneyu(before, after, alternative="greater", method=everything).pvalue)
 
