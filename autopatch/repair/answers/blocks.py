@@ -50,13 +50,15 @@ def _splits(body: Sequence[str], length: int, *, closed: bool) -> list[tuple[str
     until = len(body)
     if not closed and len(marks) > 1 and not any(line.strip() for line in body[marks[-1] + 1:]):
         until = marks.pop()
+    while not closed and until and not body[until - 1].strip():
+        until -= 1
     splits = [(_text(body[:at]), _text(body[at + 1:until])) for at in marks]
     unfenced = [(_unfenced(search), _unfenced(replace)) for search, replace in splits]
     return list(dict.fromkeys(splits + unfenced))
 
 
 def _text(body: Sequence[str]) -> str:
-    return "\n".join(body)
+    return "".join(line + "\n" for line in body)
 
 
 def _unfenced(text: str) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autopatch.repair.matching.folding import fold_quotes
-from autopatch.repair.matching.indents import rule_for
 from autopatch.repair.matching.lines import Lines, indent_of, is_comment, word_characters
-from autopatch.repair.matching.readings import Alignment
+from autopatch.repair.matching.readings import Alignment, indent_rule
 
 NEAR = 0.85
 """Least similarity (difflib ratio, 0 to 1) of lines that may be taken for the searched ones."""
@@ -82,7 +81,7 @@ def only_near(lines: Lines, found: Sequence[Near], search: Sequence[str], replac
     if not all(_is_misspelt(o, t) for o, t in changed):
         return None
     indents = [(indent_of(o), indent_of(t)) for o, t in zip(ours, theirs, strict=True)]
-    rule = rule_for(indents, [indent_of(body) for body in (*search, *replace) if body.strip()])
+    rule = indent_rule(indents, search, replace)
     if rule is None:
         return None
     owners = dict(zip(best.wanted, best.numbers, strict=True))

@@ -84,7 +84,15 @@ def _indent(
     if strict:
         return lambda indent: indent
     indents = [(indent_of(lines.bodies[o]), indent_of(search[t])) for o, t in pairs if search[t].strip()]
-    return rule_for(indents, [indent_of(body) for body in (*search, *replace) if body.strip()])
+    return indent_rule(indents, search, replace)
+
+
+def indent_rule(pairs: Sequence[tuple[str, str]], search: Sequence[str], replace: Sequence[str]) -> Rule | None:
+    """The rule for new lines. New lines that begin where the file's do, unlike the searched ones, are right as they are."""
+    first = next((indent_of(body) for body in replace if body.strip()), "")
+    if pairs[0][0] == first != pairs[0][1]:
+        return lambda indent: indent
+    return rule_for(pairs, [indent_of(body) for body in (*search, *replace) if body.strip()])
 
 
 def _owners(lines: Lines, search: Sequence[str], pairs: Sequence[tuple[int, int]]) -> tuple[int | None, ...]:
