@@ -309,7 +309,7 @@ async def test_what_was_spent_before_an_interruption_stays_spent() -> None:
             raise Unavailable("docker", "no engine")
 
     rooms.hang = gone
-    with pytest.raises(Unavailable):
+    with pytest.raises(RetryLater):
         await room.handlers[ev.Diagnosed](said)
     rooms.hang = None
     [event] = await room.handlers[ev.Diagnosed](said)
@@ -390,8 +390,9 @@ async def test_an_edit_that_kills_the_sandbox_is_passed_over_and_an_answer_that_
     assert patched(rooms, await plan(rooms))["calc.py"] == b"def add(a, b):\n    return a + b\n"
     rooms, llm = hard(), ScriptedLlm(fenced(WRONG), fenced(RIGHT))
     rooms.deadly = b"word[0] for word"
-    with pytest.raises(Unavailable, match="lost"):
+    with pytest.raises(RetryLater, match="lost") as waited:
         await say(rooms, llm=llm)
+    assert waited.value.on == "docker"
     assert llm.calls == 1
 
 

@@ -56,7 +56,7 @@ class Search:
         )
 
     async def run(self) -> Outcome:
-        """Raises Unavailable when the sandbox is away, RetryLater when the model is and nothing else was found."""
+        """Raises Unavailable, or once the model was asked RetryLater, when sandbox or model are away and nothing was found."""
         found, ground = await self._of_lessons(), Ground.of(self._case)
         for _ in range(ROUNDS):
             if found.order:
