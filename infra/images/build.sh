@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds the images that AutoPatch needs and names them on standard output, one a line; quick when nothing changed.
-#   autopatch-sandbox:SUITE      Python, pytest and the libraries of the demo service
+#   autopatch-sandbox:SUITE      Python, pytest and the libraries of the demo service; also tagged :latest
+#   autopatch-sandbox-node:SUITE         Node with its test runner, npm, and a Python for the driver of the tests; also tagged :latest
 #   autopatch-demo-payments:1    the demo service, good release
 #   autopatch-demo-payments:2    the same with the bad release
-# The base is AUTOPATCH_BASE_IMAGE (such as python:3.11-slim) when that is set and can be pulled, else it is made of
+# The bases are AUTOPATCH_BASE_IMAGE (such as python:3.11-slim) when that is set and can be pulled, else they are made of
 # Debian packages with mmdebstrap, which needs root but no image registry. AUTOPATCH_SUITE: default, this machine's release.
 # The engine is the one that DOCKER_HOST names, else the default one; `engine.sh start DIR` gets one.
 set -euo pipefail
@@ -16,6 +17,7 @@ die() { say "$*"; exit 1; }
 suite=${AUTOPATCH_SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-}")}
 suite=${suite:-bookworm}
 base=autopatch-sandbox:$suite
+node=autopatch-sandbox-node:$suite
 payments=autopatch-demo-payments
 label=org.autopatch.inputs
 work=$(mktemp -d "${TMPDIR:-/tmp}/autopatch-images.XXXXXX")
@@ -57,47 +59,80 @@ need_mmdebstrap() {
     die "could not install mmdebstrap: $(tail -n 3 "$work/install.log")"
 }
 
-base_from_packages() { # inputs
+from_packages() { # image packages-file inputs
   local packages options=() sources=() line
   [ "$(id -u)" = 0 ] || die "building from Debian packages needs root. Run as root, or set AUTOPATCH_BASE_IMAGE=python:3.11-slim"
   need_mmdebstrap
-  packages=$(grep -v '^#' "$here/packages.txt" | paste -sd,)
+  packages=$(grep -v '^#' "$here/$2" | paste -sd,)
   while read -r line; do [ -z "$line" ] || options+=(--aptopt="$line"); done < <(apt_options)
   mapfile -t sources < <(apt_sources)
-  say "$base: installing $packages into a minimal $suite (about half a minute)"
+  say "$1: installing $packages into a minimal $suite (about half a minute)"
   mmdebstrap --quiet --variant=essential --include="$packages" "${options[@]}" \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --customize-hook='rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/*' \
+    --customize-hook='ln -sf python3 "$1"/usr/bin/python' \
     "$suite" "$work/base.tar" "${sources[@]}" 2>"$work/mmdebstrap.log" ||
     die "mmdebstrap failed: $(tail -n 5 "$work/mmdebstrap.log")"
-  say "$base: importing $(du -h "$work/base.tar" | cut -f1)"
-  docker import --change "LABEL $label=$1" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$work/base.tar" "$base" >/dev/null
+  say "$1: importing $(du -h "$work/base.tar" | cut -f1)"
+  docker import --change "LABEL $label=$3" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$work/base.tar" "$1" >/dev/null
+  rm "$work/base.tar"
 }
 
-base_from_registry() { # inputs
-  local container
+from_registry() { # image inputs install-command...
+  local container image=$1 inputs=$2
+  shift 2
   if ! docker image inspect "$AUTOPATCH_BASE_IMAGE" >/dev/null 2>&1; then
-    say "$base: pulling $AUTOPATCH_BASE_IMAGE"
+    say "$image: pulling $AUTOPATCH_BASE_IMAGE"
     docker pull --quiet "$AUTOPATCH_BASE_IMAGE" >"$work/pull.log" 2>&1 || {
       say "cannot pull it ($(tail -n 1 "$work/pull.log")): falling back to Debian packages"
       return 1
     }
   fi
-  say "$base: installing Python libraries into it"
-  container=$(docker create --network host --env PIP_BREAK_SYSTEM_PACKAGES=1 --env PIP_ROOT_USER_ACTION=ignore "$AUTOPATCH_BASE_IMAGE" \
-    python3 -m pip install --no-cache-dir --quiet -r /requirements.txt)
+  say "$image: installing into it"
+  container=$(docker create --network host --env PIP_BREAK_SYSTEM_PACKAGES=1 --env PIP_ROOT_USER_ACTION=ignore "$AUTOPATCH_BASE_IMAGE" "$@")
   made+=("$container")
   tar -C "$here" -cf - requirements.txt | docker cp - "$container:/"
-  docker start --attach "$container" >"$work/pip.log" 2>&1 || die "pip failed in $AUTOPATCH_BASE_IMAGE: $(tail -n 3 "$work/pip.log")"
-  docker commit --change "LABEL $label=$1" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$container" "$base" >/dev/null
+  docker start --attach "$container" >"$work/install.log" 2>&1 || die "installing failed in $AUTOPATCH_BASE_IMAGE: $(tail -n 3 "$work/install.log")"
+  docker commit --change "LABEL $label=$inputs" --change 'CMD ["python3"]' --change 'ENV PYTHONUNBUFFERED=1' "$container" "$image" >/dev/null
 }
 
 build_base() {
   local inputs
-  inputs=$( { cat "$here/packages.txt" "$here/requirements.txt"; echo "$suite ${AUTOPATCH_BASE_IMAGE:-}"; } | digest)
+  inputs=$( { cat "$here/packages.txt" "$here/requirements.txt"; echo "$suite ${AUTOPATCH_BASE_IMAGE:-} 2"; } | digest)
   if has "$base" "$inputs"; then say "$base is up to date"; return; fi
-  if [ -n "${AUTOPATCH_BASE_IMAGE:-}" ] && base_from_registry "$inputs"; then :; else base_from_packages "$inputs"; fi
+  if [ -n "${AUTOPATCH_BASE_IMAGE:-}" ] && from_registry "$base" "$inputs" python3 -m pip install --no-cache-dir --quiet -r /requirements.txt; then
+    return
+  fi
+  from_packages "$base" packages.txt "$inputs"
+}
+
+# npm as its registry packs it, where this machine has an npm to ask; it is only needed for repositories with dependencies.
+npm_into() { # container
+  if ! (cd "$work" && npm pack --silent npm@10 >npm.name 2>npm.log); then
+    say "$node: without npm ($(tail -n 1 "$work/npm.log" 2>/dev/null)), so dependencies of Node repositories cannot be installed"
+    return 0
+  fi
+  local home=usr/local/lib/node_modules/npm
+  mkdir -p "$work/npm/$home" "$work/npm/usr/local/bin"
+  tar -C "$work/npm/$home" --strip-components 1 -xzf "$work/$(cat "$work/npm.name")"
+  ln -s ../lib/node_modules/npm/bin/npm-cli.js "$work/npm/usr/local/bin/npm"
+  chmod -R u=rwX,go=rX "$work/npm" && chmod 755 "$work/npm/$home/bin/npm-cli.js"
+  tar -C "$work/npm" --owner 0 --group 0 -cf - usr | docker cp - "$1:/"
+}
+
+build_node() {
+  local inputs container
+  inputs=$( { cat "$here/packages-node.txt"; echo "$suite ${AUTOPATCH_BASE_IMAGE:-} $(command -v npm) 1"; } | digest)
+  if has "$node" "$inputs"; then say "$node is up to date"; return; fi
+  if [ -n "${AUTOPATCH_BASE_IMAGE:-}" ] &&
+    from_registry "$node" "" sh -c 'apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs'; then :; else
+    from_packages "$node" packages-node.txt ""
+  fi
+  container=$(lend "$node")
+  made+=("$container")
+  npm_into "$container"
+  docker commit --change "LABEL $label=$inputs" "$container" "$node" >/dev/null
 }
 
 # --- the demo service -----------------------------------------------------------------------------------------------
@@ -129,6 +164,9 @@ build_payments() { # release
 
 need_engine
 build_base
+build_node
+docker tag "$base" autopatch-sandbox:latest
+docker tag "$node" autopatch-sandbox-node:latest
 for release in 1 2; do build_payments "$release"; done
 say "done"
-printf '%s\n' "$base" "$payments:1" "$payments:2"
+printf '%s\n' "$base" "$payments:1" "$payments:2" "$node"

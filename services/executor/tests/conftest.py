@@ -43,6 +43,15 @@ def image(client: DockerClient) -> str:
     return wanted
 
 
+@pytest.fixture(scope="session")
+def node_image(client: DockerClient) -> str:
+    """An image with Node."""
+    tags = sorted(tag for found in client.images.list() for tag in found.tags if tag.startswith("autopatch-sandbox-node:"))
+    if not tags:
+        pytest.skip("no image autopatch-sandbox-node:* on the engine: infra/images/build.sh makes it")
+    return tags[0]
+
+
 @pytest.fixture
 def engine(client: DockerClient, docker_host: str) -> Engine:
     """The executor's own way to that engine."""

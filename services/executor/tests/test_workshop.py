@@ -6,7 +6,7 @@ from docker import DockerClient
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.limits import MIB, Limits
-from services.executor.tests.workshop import Bench, outcomes, trial
+from services.executor.tests.workshop import Bench, of, outcomes, trial
 
 pytestmark = [pytest.mark.docker]
 
@@ -50,11 +50,11 @@ T = "tests/test_calc.py::"
 
 
 @pytest.fixture(params=["runc", "runsc"])
-def bench(request: pytest.FixtureRequest, client: DockerClient, engine: Engine, image: str) -> Bench:
+def bench(request: pytest.FixtureRequest, client: DockerClient, engine: Engine, image: str, node_image: str) -> Bench:
     """Under one runtime of the engine."""
     if request.param not in client.info()["Runtimes"]:
         pytest.skip(f"the engine has no runtime {request.param}")
-    return Bench(DockerSandbox(engine, Limits(output=32 * MIB), runtime=request.param), image)
+    return Bench(DockerSandbox(engine, Limits(output=32 * MIB), runtime=request.param), image, node_image)
 
 
 async def test_every_test_of_pytest_is_told_with_outcome_values_frames_and_lines(bench: Bench) -> None:
@@ -170,3 +170,48 @@ async def test_any_other_command_is_one_test_by_its_exit_code(bench: Bench) -> N
     assert (missing.problem, missing.cases) == ("cannot run no-such-program: No such file or directory", ())
     (slow,) = await bench.run(await bench.job(files, "sleep 60", suite_s=1), unchanged=1)
     assert (slow.ended, outcomes(slow)) == ("timed_out", {"command": "timed_out"})
+
+
+NODE = {
+    "sum.js": "exports.add = (a, b) => a - b;\nexports.wait = (n) => { while (n); };\n",
+    "test/sum.test.js": """
+const test = require('node:test');
+const assert = require('node:assert');
+const { add } = require('../sum');
+test('adds', () => { assert.strictEqual(add(1, 2), 3); });
+test('zero', async (t) => {
+  await t.test('inner', () => { assert.strictEqual(add(0, 0), 0); });
+  await t.test('bad', () => { add.nothing(); });
+});
+test('left out', { skip: true }, () => {});
+test.describe?.('group', () => { test.it('member', () => {}); });
+""",
+    "test/loop.test.js": "require('node:test')('loops', () => { require('../sum').wait(true); });\n",
+    "test/broken.test.js": "require('./nothing-there');\n",
+}
+S = "test/sum.test.js > "
+
+
+async def test_nodes_tests_are_told_in_the_same_words(bench: Bench) -> None:
+    job = await bench.job(NODE, "node --test", toolchain="node", test_s=3, suite_s=30)
+    (report,) = await bench.run(job, unchanged=1)
+    found = outcomes(report)
+    assert found.pop("test/loop.test.js", "") + found.pop("test/loop.test.js > loops", "") == "timed_out"
+    found.pop(f"{S}group > member", "")
+    assert found == {
+        f"{S}adds": "failed", f"{S}zero": "failed", f"{S}zero > inner": "passed", f"{S}zero > bad": "failed",
+        f"{S}left out": "skipped", "test/broken.test.js": "error",
+    }
+    adds = next(case for case in report.cases if case.id == f"{S}adds")
+    assert (adds.expected, adds.actual) == ("3", "-1")
+    assert (adds.frames[-1].path, adds.frames[-1].line) == ("test/sum.test.js", 5)
+
+
+async def test_candidates_of_a_node_repository_are_tried(bench: Bench) -> None:
+    files = {name: content for name, content in NODE.items() if name in ("sum.js", "test/sum.test.js")}
+    job = await bench.job(files, "node --test test", toolchain="node", test_s=5)
+    bad, good = await bench.run(
+        job, [of("bad", {"sum.js": "exports.add = (a, b) => a * b;\n"}), of("good", {"sum.js": "exports.add = (a, b) => a + b;\n"})],
+        only=(f"{S}adds",), enough=1,
+    )
+    assert (outcomes(bad), outcomes(good)) == ({f"{S}adds": "failed"}, {f"{S}adds": "passed"})
