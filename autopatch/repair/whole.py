@@ -157,4 +157,10 @@ def _whole_file(path: str, text: str, code: str) -> str:
         feedback="Answer with search/replace blocks, or the whole file.")
     if not lines.bodies:
         return code
-    return replace_lines(lines, 0, len(lines.bodies) - 1, fresh)
+    return replace_lines(lines, 0, len(lines.bodies) - 1, [*_blanks(lines.bodies), *fresh, *_blanks(lines.bodies[::-1])])
+
+
+def _blanks(bodies: Sequence[str]) -> Sequence[str]:
+    """Blank lines at the front, which no answer repeats."""
+    filled = next((n for n, body in enumerate(bodies) if body.strip()), 0)
+    return bodies[:filled]

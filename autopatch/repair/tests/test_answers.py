@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from autopatch.repair.applying import EditError, apply_answer
+from autopatch.repair.diffs import apply_diff, make_diff
 
 PATH = "src/calc.py"
 FENCED = "```python\ndef add(a, b):\n    # sum\n    total = a + b\n\n    return total\n"
@@ -177,6 +178,8 @@ MORE = {
     "code without a fence": Case(FENCED.removeprefix("```python\n") + "\nThe sign was wrong.\n"),
     "code that ends in a fence": Case(FENCED.removeprefix("```python\n") + "```\n\nThe sign was wrong.\n"),
     "a fence that is not closed": Case(FENCED),
+    "a whole file between blank lines": Case(
+        f"```python\n{FIXED.decode()}```\n", b"\n\n" + FIXED + b"\n \n", b"\n\n" + CALC + b"\n \n"),
     "commands beside the code": Case(
         "```bash\npytest -q\n```\n" + f"```python\n{FIXED.decode()}```\n```\n$ pytest\n2 passed\n```\n"),
     "code that leaves code out": Case("```python\nimport os\n\n\ndef add(a, b):\n    return a + b\n\n\n# ... rest unchanged\n```",
@@ -233,3 +236,11 @@ def test_each_case_of_the_matrix_is_decided_right(name: str) -> None:
 @pytest.mark.parametrize("name", MORE)
 def test_each_case_that_hurt_users_elsewhere_is_decided_right(name: str) -> None:
     decide(MORE[name])
+
+
+def test_what_was_not_committed_is_kept_and_the_diff_is_relative_to_it() -> None:
+    dirty = {PATH: CALC.replace(b"import os", b"import os  # mine"), "src/other.py": b"also = 'mine'\n"}
+    edited = apply_answer(BLOCK, dirty, [PATH])
+    diff = make_diff(dirty, {**dirty, **edited.changes})
+    assert diff.count(b"\n-") - 1 == diff.count(b"\n+") - 1 == 1
+    assert apply_diff(diff, dirty) == {PATH: FIXED.replace(b"import os", b"import os  # mine")}
