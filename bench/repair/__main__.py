@@ -84,7 +84,7 @@ def serving(given: argparse.Namespace) -> Iterator[Endpoint | None]:
 def tool_of(given: argparse.Namespace, endpoint: Endpoint | None, at: Place) -> Tool:
     """Raises OperatorError when tool and mode do not go together, Unavailable without the tool."""
     if given.tool == "autopatch":
-        ours = AutoPatch(given.mode, given.gateway, seed=given.seed)
+        ours = AutoPatch(given.mode, given.gateway, given.seed, at.host)
         ours.check()
         return ours
     if endpoint is None:
@@ -121,7 +121,8 @@ def measure(given: argparse.Namespace) -> Path:
     cases, data = cases_of(given)
     cases = chosen(cases, given.cases, given.seed)
     given.out.mkdir(parents=True, exist_ok=True)
-    with place(given.judge) as at, serving(given) as endpoint:
+    contained = given.tool == "mini" or (given.tool == "autopatch" and not given.gateway)
+    with place(given.judge, engine_too=contained) as at, serving(given) as endpoint:
         tool = tool_of(given, endpoint, at)
         edits = f"-{given.edits}" if given.tool == "aider" else ""
         setup = Setup(

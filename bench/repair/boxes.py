@@ -40,29 +40,35 @@ class EitherBox:
 
 
 @contextmanager
-def place(wanted: str) -> Iterator[Place]:
-    """`wanted` is container, process or auto: containers if there can be any. Raises Unavailable for a container without."""
-    if wanted == "process":
+def place(wanted: str, *, engine_too: bool = False) -> Iterator[Place]:
+    """`wanted` is container, process or auto: containers if there can be any. With `engine_too` a tool needs the engine anyway.
+
+    Raises Unavailable where containers or an engine are asked for and cannot be had.
+    """
+    if wanted == "process" and not engine_too:
         yield Place(ProcessBox())
         return
     engine = Engine()
     try:
         try:
             engine.start()
-            images = _by_toolchain(engine.build_images())
+            images = by_toolchain(engine.build_images())
         except Unavailable:
-            if wanted == "container":
+            if wanted == "container" or engine_too:
                 raise
             yield Place(ProcessBox())
             return
-        yield Place(EitherBox(ContainerBox(engine.host, images), ProcessBox()), engine.host, images)
+        containers = EitherBox(ContainerBox(engine.host, images), ProcessBox())
+        yield Place(ProcessBox() if wanted == "process" else containers, engine.host, images)
     finally:
         engine.stop()
 
 
-def _by_toolchain(names: list[str]) -> dict[str, str]:
-    """The sandbox's images among those that were built."""
-    sandbox = [name for name in names if "sandbox" in name]
-    node = [name for name in sandbox if "node" in name]
+def by_toolchain(names: Sequence[str]) -> dict[str, str]:
+    """The images to run tests in, among those that were built. Raises Unavailable when Python's is not among them."""
+    sandbox = [name for name in names if name.split(":")[0].startswith(("autopatch-sandbox", "autopatch-node"))]
+    node = [name for name in sandbox if "node" in name.split(":")[0]]
     python = [name for name in sandbox if name not in node]
-    return {**({"python": python[0]} if python else {}), **({"node": node[0]} if node else {})}
+    if not python:
+        raise Unavailable("docker", f"no sandbox image among {', '.join(names) or 'none'}", tip="infra/images/build.sh makes it")
+    return {"python": python[0], **({"node": node[0]} if node else {})}

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from bench.repair.boxes import place
+from autopatch.contract.errors import Unavailable
+
+from bench.repair.boxes import by_toolchain, place
 from bench.repair.peers import ROOT
 from bench.repair.tests.scripted import KEY, scripted
 from bench.repair.tests.test_repair_judge import CASE
@@ -48,6 +50,14 @@ def test_a_mistake_is_one_line_with_its_remedy(arguments: tuple[str, ...], said:
     done = call(*arguments, "--out", str(tmp_path))
     assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_images_are_found_by_their_names() -> None:
+    names = ["autopatch-sandbox:x", "autopatch-sandbox-node:x", "autopatch-demo-payments:1"]
+    assert by_toolchain(names) == {"python": names[0], "node": names[1]}
+    assert by_toolchain(names[:1]) == {"python": names[0]}
+    with pytest.raises(Unavailable, match="build.sh"):
+        by_toolchain(names[2:])
 
 
 @pytest.mark.docker

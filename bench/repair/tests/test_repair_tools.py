@@ -55,8 +55,28 @@ def test_a_verdict_is_taken_with_its_diff_and_its_figures(tmp_path: Path) -> Non
     assert judge(CASE, found.tree, BOX, 60).solved
     arguments = (tmp_path / "arguments").read_text().splitlines()
     assert arguments[:3] == ["--url", "http://127.0.0.1:1", "repair"]
-    assert arguments[-3:] == ["--test", "python3 -m pytest -q", "--json"]
-    assert "AUTOPATCH_LLM_MODE=local" in (tmp_path / "env").read_text()
+    assert arguments[4:6] == ["--test", "python3 -m pytest -q"] and arguments[-1] == "--json"
+    assert "--model" not in arguments
+
+
+def test_each_case_begins_without_lessons_but_with_the_model(tmp_path: Path) -> None:
+    tool = AutoPatch("local", seed=11, host="unix:///engine", command=command(tmp_path, said(verdict="no_fix_found"), 1))
+    tool.repair(CASE, tmp_path / "work", 60)
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    assert arguments[0] == "repair" and arguments[arguments.index("--model") + 1] == "local"
+    env = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
+    assert env["XDG_CACHE_HOME"] == str(tmp_path / "work" / "cache")
+    assert not env["AUTOPATCH_LLM_MODEL_DIR"].startswith(str(tmp_path)) and env["AUTOPATCH_LLM_SEED"] == "11"
+    assert env["DOCKER_HOST"] == "unix:///engine" and "AUTOPATCH_URL" not in env
+
+
+def test_the_diff_in_the_file_goes_before_the_one_in_the_verdict(tmp_path: Path) -> None:
+    program = command(tmp_path, said(diff=DIFF.replace("a + b", "a * b")))
+    (tmp_path / "right").write_text(DIFF)
+    script = (tmp_path / "program").read_text().replace("cat text", 'cat text\ncp right work/fix.diff')
+    (tmp_path / "program").write_text(script)
+    found = AutoPatch("off", command=program).repair(CASE, tmp_path / "work", 60)
+    assert judge(CASE, found.tree, BOX, 60).solved
 
 
 def test_a_command_that_ends_without_a_verdict_has_none(tmp_path: Path) -> None:
@@ -97,7 +117,7 @@ def test_bytes_outside_of_utf8_are_read_from_their_escapes() -> None:
     case = MICRO["invoice"]
     patch = (micro.FOLDER / "invoice" / "fix.patch").read_bytes()
     escaped = "".join(f"\\x{byte:02x}" if byte > 127 else chr(byte) for byte in patch)
-    tree, note = applied(case.repository, escaped)
+    tree, note = applied(case.repository, escaped.encode())
     assert note == "" and judge(case, tree, BOX, 60).solved
 
 
