@@ -45,7 +45,7 @@ def truth(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 def text(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A string in the wrong case, with or without a space, or empty for a space."""
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "\n" in node.value:
         return
     value = node.value
     new = [value.lower(), value.upper(), value.strip(), value.capitalize(), value[::-1]]

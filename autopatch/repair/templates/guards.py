@@ -88,7 +88,7 @@ def skipped(site: Site, node: ast.AST) -> Iterator[Edit]:
     name, kinds = node.target.id, site.scope.kinds
     heads = [(f"if {name} is None:", 0.7), (f"if not {name}:", 0.9)]
     heads += [(f"if {name} in {o}:", 0.6) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
-    heads += [(f"if {name} not in {o}:", 0.3) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
+    heads += [(f"if {name} not in {o}:", 0.5) for o in site.scope.names if kinds.get(o) in ("list", "set", "dict") and o != name]
     alike = [o for o in site.scope.names if o != name and site.scope.fit(kinds.get(name, ""), o) >= 0.6]
     heads += [(f"if {name} == {other}:", 0.5) for other in alike]
     for head, weight in heads:

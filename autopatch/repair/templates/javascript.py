@@ -86,8 +86,8 @@ def tokens(text: str) -> list[Token]:
     return found
 
 
-def changes(text: str, start: int, end: int) -> Iterator[Change]:
-    """Edits of the characters from `start` to `end`, whole lines of a file."""
+def changes(text: str, start: int, end: int, *, typed: bool = False) -> Iterator[Change]:
+    """Edits of the characters from `start` to `end`, whole lines of a file; in `typed` code `<` may open a list of types."""
     found = [t for t in tokens(text) if start <= t.start and t.end <= end]
     names = _declared(text[start:end])
     for index, token in enumerate(found):
@@ -95,7 +95,7 @@ def changes(text: str, start: int, end: int) -> Iterator[Change]:
         after = found[index + 1] if index + 1 < len(found) else None
         match token.kind:
             case "operator":
-                yield from _operator(text, token, before, after)
+                yield from _operator(text, token, before, after, typed)
             case "number":
                 yield from _number(token)
             case "name":
@@ -108,9 +108,9 @@ def changes(text: str, start: int, end: int) -> Iterator[Change]:
                 pass
 
 
-def _operator(text: str, token: Token, before: Token | None, after: Token | None) -> Iterator[Change]:
+def _operator(text: str, token: Token, before: Token | None, after: Token | None, typed: bool) -> Iterator[Change]:
     unary = before is None or (before.kind == "operator" and before.text not in (")", "]")) or before.text in KEYWORDS
-    angle = token.text in "<>" and text[token.end:token.end + 1] != " "
+    angle = typed and token.text in "<>" and text[token.start - 1:token.end + 1] != f" {token.text} "
     if (not unary or token.text in ("++", "--")) and not angle:
         for new, prior in BINARY.get(token.text, ()):
             yield Change("operator", token.start, token.end, new, prior)

@@ -28,7 +28,7 @@ FLOOR = 0.07
 
 @dataclass(frozen=True)
 class Proposed:
-    """An edit that was not yet checked. `unit` is what must parse after it; None where that cannot be looked at."""
+    """An edit that was not yet checked. `source` and `node` are None where no syntax tree is at hand."""
 
     path: str
     text: str
@@ -38,7 +38,7 @@ class Proposed:
     prior: float
     score: float
     source: Source | None = None
-    unit: ast.stmt | None = None
+    node: ast.AST | None = None
 
 
 def mutants(path: str, source: bytes, place: Place) -> Iterator[Mutant]:
@@ -81,13 +81,13 @@ def _python(path: str, source: Source, place: Place) -> Iterator[Proposed]:
     for node in _nodes(source, place):
         function = node if isinstance(node, Function) else _function(source, node)
         site = sites.get(function) or sites.setdefault(function, Site(source, scope_of(source, function)))
-        suspicion, unit = _suspicion(source, node, place), source.unit(node)
+        suspicion = _suspicion(source, node, place)
         for template in TEMPLATES:
             for edit in template.edits(site, node):
                 prior = template.prior * edit.weight
-                if prior >= FLOOR and unit is not None:
+                if prior >= FLOOR:
                     score = suspicion * prior
-                    yield Proposed(path, source.text, source.encoding, edit, template.name, prior, score, source, unit)
+                    yield Proposed(path, source.text, source.encoding, edit, template.name, prior, score, source, node)
 
 
 def _script(path: str, source: bytes, place: Place) -> Iterator[Proposed]:
@@ -97,7 +97,7 @@ def _script(path: str, source: bytes, place: Place) -> Iterator[Proposed]:
         return
     lines = text.splitlines(keepends=True)
     start, end = (sum(map(len, lines[:count])) for count in (place.start - 1, place.end))
-    for change in javascript.changes(text, start, end):
+    for change in javascript.changes(text, start, end, typed="ts" in path.rpartition(".")[2]):
         line = text.count("\n", 0, change.start) + 1
         suspicion = place.lines.get(line, place.score * QUIET) if place.lines else place.score
         edit = Edit(change.start, change.end, change.text)
@@ -134,34 +134,46 @@ def _suspicion(source: Source, node: ast.AST, place: Place) -> float:
 
 def _checked(proposed: Sequence[Proposed]) -> Iterator[Mutant]:
     seen: set[tuple[str, int, str]] = set()
-    known: set[tuple[str, int]] = set()
     for item in proposed:
-        unit = (item.path, item.unit.lineno if item.unit else 0)
-        if unit not in known:
-            known.add(unit)
-            seen.add((*unit, _shape(item, Edit(0, 0, "")) or ""))
-        shape = _shape(item, item.edit)
-        if shape is None or (*unit, shape) in seen:
-            continue
-        seen.add((*unit, shape))
-        yield _mutant(item)
+        source, edit = item.source, item.edit
+        if source is None or item.node is None:
+            place, shape = 0, item.text[:edit.start] + edit.text + item.text[edit.end:]
+        else:
+            place, shape = _told(source, item.node, edit)
+        if shape and (item.path, place, shape) not in seen and _compiles(item):
+            seen.add((item.path, place, shape))
+            yield _mutant(item)
 
 
-def _shape(item: Proposed, edit: Edit) -> str | None:
-    """What a unit is after an edit: its syntax tree, else its text. None when it does not parse or the edit reaches out of it."""
-    if item.source is None or item.unit is None:
-        return item.text[:edit.start] + edit.text + item.text[edit.end:]
-    source, unit = item.source, item.unit
-    assert unit.end_lineno is not None
-    start = source.starts[min([unit.lineno, *(d.lineno for d in getattr(unit, "decorator_list", ()))]) - 1]
-    end = source.starts[unit.end_lineno] if unit.end_lineno < len(source.starts) else len(source.text)
+def _told(source: Source, node: ast.AST, edit: Edit) -> tuple[int, str]:
+    """Line and shape, after the edit, of the smallest statement that still parses by itself; '' where nothing changes."""
+    for holder in (source.holder(node, edit.start, edit.end), source.unit(node)):
+        shape = _shape(source, holder, edit) if holder else ""
+        if holder and shape:
+            return holder.lineno, "" if shape == _shape(source, holder, None) else shape
+    return 0, ""
+
+
+def _shape(source: Source, holder: ast.stmt, edit: Edit | None) -> str:
+    """The syntax tree of a statement after an edit, as text; '' when it does not parse."""
+    tree = parse(_edited(source, holder, edit), whole=False)
+    return ast.dump(tree) if tree is not None else ""
+
+
+def _edited(source: Source, holder: ast.stmt, edit: Edit | None) -> str:
+    start, end = source.lines(holder)
     text = source.text[start:end]
-    if (edit.start, edit.end, edit.text) != (0, 0, ""):
-        if edit.start < start or edit.end > end:
-            return None
+    if edit is not None:
         text = source.text[start:edit.start] + edit.text + source.text[edit.end:end]
-    tree = parse(f"if 1:\n{text}" if text[:1].isspace() else text, whole=isinstance(unit, Function))
-    return ast.dump(tree) if tree is not None else None
+    return f"if 1:\n{text}" if text[:1].isspace() else text
+
+
+def _compiles(item: Proposed) -> bool:
+    """Statements that were moved or made may stand where they must not: `break` outside of a loop."""
+    if item.source is None or not isinstance(item.node, ast.stmt):
+        return True
+    unit = item.source.unit(item.node)
+    return unit is not None and parse(_edited(item.source, unit, item.edit)) is not None
 
 
 def _mutant(item: Proposed) -> Mutant:

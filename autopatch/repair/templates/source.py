@@ -61,13 +61,9 @@ class Source:
 
     def line_span(self, node: ast.stmt) -> tuple[int, int] | None:
         """The whole lines of a statement, line end included; None when it shares a line with something else."""
-        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        start, (at, end) = self.starts[first - 1], self.span(node)
-        assert node.end_lineno is not None
-        after = self.starts[node.end_lineno] if node.end_lineno < len(self.starts) else len(self.text)
+        (start, after), (_, end) = self.lines(node), self.span(node)
         rest = self.text[end:after].strip()
-        before = self.text[self.starts[node.lineno - 1]:at]
-        return None if before.strip() or (rest and not rest.startswith("#")) else (start, after)
+        return None if self.indent(node).strip() or (rest and not rest.startswith("#")) else (start, after)
 
     def indent(self, node: ast.stmt) -> str:
         """The white space before a statement."""
@@ -102,10 +98,7 @@ class Source:
         return (start + found.start(), start + found.end()) if found else None
 
     def unit(self, node: ast.AST) -> ast.stmt | None:
-        """What is parsed to check an edit: an expression's statement; for a statement the outermost function or statement."""
-        own = self.statement(node)
-        if own is not None and own is not node and not isinstance(own, Function) and not self.is_elif(own):
-            return own
+        """The outermost function that holds a node, else the outermost statement."""
         best: ast.stmt | None = None
         current: ast.AST | None = node
         while current is not None:
@@ -113,6 +106,23 @@ class Source:
                 best = current
             current = self.parents.get(current)
         return best
+
+    def holder(self, node: ast.AST, start: int, end: int) -> ast.stmt | None:
+        """The smallest statement around a node whose own lines hold all characters from `start` to `end`."""
+        current = self.statement(node)
+        while current is not None:
+            first, last = self.lines(current)
+            if first <= start and end <= last and not self.is_elif(current) and (end < last or start < end):
+                return current
+            above = self.parents.get(current)
+            current = self.statement(above) if above is not None else None
+        return None
+
+    def lines(self, node: ast.stmt) -> tuple[int, int]:
+        """From the start of a statement's first line (decorators included) to the end of its last."""
+        assert node.end_lineno is not None
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        return self.starts[first - 1], self.starts[node.end_lineno] if node.end_lineno < len(self.starts) else len(self.text)
 
     def is_elif(self, node: ast.stmt) -> bool:
         """Is it the `elif` of the statement above it?"""

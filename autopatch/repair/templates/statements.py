@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from autopatch.repair.templates.mutant import Edit, Site, Template
 from autopatch.repair.templates.source import Function, Simple, Source, inside, is_docstring
 
-FEW = 12
-"""Statements of a function that are tried at other places of it."""
 Loop = ast.For | ast.While | ast.AsyncFor
 
 
@@ -178,26 +176,6 @@ def gather(site: Site, node: ast.AST) -> Iterator[Edit]:
         yield from insert_after(site, node.body[-1], texts, 0.4)
 
 
-def again(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """A statement of the same function that is missing here too."""
-    if not isinstance(node, Simple) or isinstance(node, ast.Pass) or site.scope.function is None:
-        return
-    if is_docstring(site.source, node):
-        return
-    texts: list[str] = []
-    for other in inside(site.source, site.scope.function):
-        plain = isinstance(other, ast.Assign | ast.AugAssign | ast.Expr) and other.lineno == other.end_lineno
-        if plain and other is not node and len(texts) < FEW:
-            texts.append(site.source.of(other))
-    if not isinstance(node, ast.Return | ast.Raise | ast.Break | ast.Continue):
-        yield from insert_after(site, node, tuple(dict.fromkeys(texts)), 0.6)
-    else:
-        span = site.source.line_span(node)
-        for text in dict.fromkeys(texts) if span else ():
-            assert span is not None
-            yield Edit(span[0], span[0], f"{site.source.indent(node)}{text}{site.source.newline()}", 0.6)
-
-
 def value(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A value that the same function computes elsewhere, given back or assigned here."""
     if not isinstance(node, ast.Return | ast.Assign | ast.AugAssign) or node.value is None or site.scope.function is None:
@@ -222,6 +200,5 @@ TEMPLATES = (
     Template("value from elsewhere", 0.25, value),
     Template("statements in the wrong order", 0.25, swap),
     Template("no advance", 0.2, advance),
-    Template("not gathered", 0.15, gather),
-    Template("statement missing", 0.1, again),
+    Template("not gathered", 0.2, gather),
 )

@@ -80,7 +80,8 @@ def test_a_fault_in_the_repositorys_own_source_is_red_even_when_no_test_could_be
 
 
 def test_a_fault_in_source_without_any_case_is_red_too() -> None:
-    report = Report(ended="finished", exit_code=1, problem="SyntaxError", output='  File "/w/lib/calc.py", line 3\nSyntaxError: x')
+    output = '  File "/w/lib/calc.py", line 3\nSyntaxError: x'
+    report = Report(ended="finished", exit_code=1, problem="SyntaxError", output=output)
     baseline = expected([report])
     assert (baseline.verdict, baseline.failing) == ("red", ())
     assert judge(baseline, run(a="passed")).ok

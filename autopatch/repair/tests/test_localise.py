@@ -80,7 +80,8 @@ def test_a_place_is_a_whole_function_with_what_is_defined_inside_it() -> None:
 
 
 def test_tests_vendored_files_and_what_steers_tools_are_never_places() -> None:
-    assert {p.path for p in found(red(Frame(path="tests/test_shop.py", line=8), Frame(path="conftest.py", line=1)), COVERED)} == {"shop.py"}
+    report = red(Frame(path="tests/test_shop.py", line=8), Frame(path="conftest.py", line=1))
+    assert {p.path for p in found(report, COVERED)} == {"shop.py"}
 
 
 @pytest.mark.parametrize(("path", "allowed"), [

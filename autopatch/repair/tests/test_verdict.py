@@ -9,7 +9,7 @@ from autopatch.contract import events as ev
 from autopatch.contract.code import CodeJob
 from autopatch.contract.envelope import Envelope
 from autopatch.contract.errors import ContractError
-from autopatch.contract.evidence import BlobRef
+from autopatch.contract.evidence import BlobRef, ModelUse
 from autopatch.contract.lifecycle import Incident, State, Stored
 from autopatch.repair.verdict import verdict_of
 
@@ -23,7 +23,7 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 def incident(state: State, *events: ev.Event) -> Incident:
     log = tuple(
         Stored(n, Envelope.model_construct(
-            event=event.name, event_id=f"e{n}", incident_id="i1", at=BEGAN + timedelta(seconds=n), data=event, previous_hash="", hash="",
+            event=event.name, event_id=f"e{n}", incident_id="i1", at=BEGAN + timedelta(seconds=n), data=event,
         )) for n, event in enumerate((OPENED, *events))
     )
     return Incident("i1", state, log, moved_by=f"e{len(log) - 1}", attempts=2)
@@ -36,7 +36,7 @@ def incident(state: State, *events: ev.Event) -> Incident:
     (State.CLOSED, (ev.NotReproduced(reason="no pytest", kind="environment_error"),), "environment_error"),
     (State.ESCALATED, (RED, ev.Escalated(reason="nothing passed", room="planner", kind="no_fix_found")), "no_fix_found"),
     (State.ESCALATED, (RED, ev.Escalated(reason="unreadable", room="planner", kind="format_error")), "format_error"),
-    (State.ESCALATED, (RED, ev.Undiagnosed(reason="no place", model={"mode": "off"})), "no_fix_found"),
+    (State.ESCALATED, (RED, ev.Undiagnosed(reason="no place", model=ModelUse(mode="off"))), "no_fix_found"),
     (State.ESCALATED, (ev.Waiting(on="docker", reason="gone", room="executor"), ev.Escalated(reason="late", room="validator")),
      "sandbox_unavailable"),
     (State.ESCALATED, (ev.Waiting(on="docker", reason="gone", room="executor"), RED, ev.Escalated(reason="late", room="planner")),
