@@ -16,9 +16,9 @@ from services.gateway import words
 
 NEXT = {
     "": "starting", "opened": "running the tests", "reproduced": "looking for the fault", "diagnosed": "trying fixes",
-    "planned": "rehearsing the fix", "rehearsed": "deciding", "rehearsal_failed": "trying other fixes", "applying": "handing over",
-    "applied": "judging the fix in a fresh sandbox", "not_recovered": "taking it back", "rolling_back": "taking it back",
-    "rolled_back": "trying other fixes",
+    "planned": "rehearsing the fix", "rehearsed": "deciding", "rehearsal_failed": "trying other fixes",
+    "applying": "handing over", "applied": "judging the fix in a fresh sandbox", "not_recovered": "taking it back",
+    "rolling_back": "taking it back", "rolled_back": "trying other fixes",
 }
 SHOWN = 12
 
@@ -64,7 +64,8 @@ class Progress:
 
 def snapshot(progress: Progress, taken: Snapshot) -> None:
     """What travels, and what does not."""
-    progress.note(f"{len(taken.files)} files, {taken.size / 1024:.0f} KiB" + (f", at {taken.commit[:12]}" if taken.commit else ""))
+    at = f", at {taken.commit[:12]}" if taken.commit else ""
+    progress.note(f"{len(taken.files)} files, {taken.size / 1024:.1f} KiB{at}")
     for each in taken.left_out[:SHOWN]:
         progress.note(f"left out: {each.path} ({each.why})")
     if len(taken.left_out) > SHOWN:

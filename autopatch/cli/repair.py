@@ -52,10 +52,15 @@ def repair_command(
     At the configured gateway, else by a private AutoPatch that ends with the command.
     Exit code 0: fixed, 1: any other verdict, 2: wrong usage, 3: what is needed cannot be reached.
     """
-    from autopatch.cli.asking import Limits
-    from autopatch.cli.delivering import Wishes
-    from autopatch.cli.repairing import Options, perform
+    out = Output(as_json)
+    try:
+        from autopatch.cli.asking import Limits
+        from autopatch.cli.delivering import Wishes
+        from autopatch.cli.repairing import Options, perform
 
-    wishes = Wishes(output, apply, branch or (AUTO if pr else ""), pr)
-    options = Options(repository, test, issue, image, toolchain, Limits(test_seconds, suite_seconds), wishes, model)
-    raise typer.Exit(perform(options, dict(ctx.obj or {}), Output(as_json)))
+        wishes = Wishes(output, apply, branch or (AUTO if pr else ""), pr)
+        options = Options(repository, test, issue, image, toolchain, Limits(test_seconds, suite_seconds), wishes, model)
+        raise typer.Exit(perform(options, dict(ctx.obj or {}), out))
+    except KeyboardInterrupt:
+        out.note("cancelled: stopped before it began")
+        raise typer.Exit(1) from None

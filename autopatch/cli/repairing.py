@@ -51,6 +51,9 @@ def perform(options: Options, root: dict[str, Any], out: Output) -> int:
             result = _worked(options, gateway, prepare, shown)
     except KeyboardInterrupt:
         result = Result.unbegun(options.repository.name)
+    finally:
+        if gateway is not None:
+            gateway.close()
     if not result.verdict.incident:
         _leave(out, result, shown)
     delivered = Delivered()
@@ -81,6 +84,7 @@ def _gateway(options: Options, session: Session, shown: Progress) -> Gateway | N
         return None
     gateway = Gateway(*session.connection(), timeout_s=120)
     if configured == "kept" and not gateway.alive():
+        gateway.close()
         shown.note(f"nothing answers at {gateway.url}: a private AutoPatch does it")
         return None
     return gateway

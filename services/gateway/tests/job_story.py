@@ -26,8 +26,8 @@ def asked(files: Files = FILES, **other: Any) -> dict[str, Any]:
     return {"repository": "calc", "archive": archive, "command": ["pytest", "-q"], **other}
 
 
-def plan(tree: str) -> Plan:
-    step = Step(action=PatchCode(diff=digest(DIFF), base=tree, files=("calc.py",)), precondition=Precondition())
+def plan(tree: str, diff: bytes) -> Plan:
+    step = Step(action=PatchCode(diff=digest(diff), base=tree, files=("calc.py",)), precondition=Precondition())
     return Plan(
         target="calc", summary="drop the 1", cause="defect", steps=(step,),
         success=SuccessCheck(signal="tests", settle_s=0, soak_s=1),
@@ -39,11 +39,11 @@ def reproduced() -> ev.Reproduced:
     return ev.Reproduced(signal="tests", checks=(), tests=BEFORE)
 
 
-async def fixed(chassis: FakeChassis, incident_id: str) -> Incident:
+async def fixed(chassis: FakeChassis, incident_id: str, diff: bytes = DIFF) -> Incident:
     """From opened to the end."""
     tree = (await chassis.log.load(incident_id)).opened.job.tree
-    made = plan(tree)
-    await chassis.blobs.put(DIFF)
+    made = plan(tree, diff)
+    await chassis.blobs.put(diff)
     runs = (
         RehearsalRun(label="unchanged", outcome="red", exit_code=1, seconds=1, runtime="runsc"),
         RehearsalRun(label="changed", outcome="green", exit_code=0, seconds=1, runtime="runsc"),
