@@ -83,11 +83,12 @@ def test_batches_grow_and_are_cut_where_files_are_large() -> None:
 
 def test_what_came_nearest_is_told_with_counts() -> None:
     tally = Tally(3, lessons=1, templates=214, seconds=7.9, answers=4, unreadable=1, repeats=2)
+    assert tally.sift([tried(set())]) == [] and tally.broke == 1
     tally.saw([tried({"t::a", "t::b"}), tried({"t::a"}, 1), tried({"t::b"}, 2)])
     tally.notes += ["the budget is spent"] * 2
     assert tally.told("qwen") == (
         "1 proven lesson, 214 single edits in 8 s, 4 answers of qwen (1 could not be applied, 2 repeated what was tried); "
-        "the best left 1 (t::a) of 3 failing. the budget is spent"
+        "1 healed the failing tests and broke others; the best left 1 (t::a) of 3 failing. the budget is spent"
     )
     assert tally.best and tally.best.candidate.id == "t1"
     assert Tally(1).told("m") == "nothing could be tried"
@@ -95,7 +96,7 @@ def test_what_came_nearest_is_told_with_counts() -> None:
 
 def test_a_candidate_that_heals_nothing_is_no_ground_to_go_on_from() -> None:
     tally = Tally(1)
-    tally.saw([tried({"t::a"})])
+    tally.saw([tried({"t::a"}), tried(set())])
     assert tally.best is None
 
 

@@ -12,6 +12,7 @@ from autopatch.contract.code import CodeJob, Place, Places, Report, Reports
 from autopatch.contract.errors import ContractError
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
+from autopatch.repair.applying import EditError, apply_answer
 from autopatch.repair.diffs import apply_diff
 from autopatch.repair.judging import Baseline, expected
 from autopatch.repair.paths import is_test
@@ -93,6 +94,18 @@ async def _key(chassis: Chassis, tree: Files, failure: Failure) -> str | None:
         return None if diff is None else key_of(apply_diff(diff, tree))
     except ContractError:
         return None
+
+
+def refitted(diff: bytes, tree: Files) -> Changes | str:
+    """A diff made for another tree: as it is, else as a model's would be, its lines found each in one place; or why not."""
+    try:
+        return apply_diff(diff, tree)
+    except ContractError:
+        pass
+    try:
+        return apply_answer(f"```diff\n{diff.decode()}\n```\n", tree, sorted(tree)[:1]).changes
+    except (EditError, UnicodeDecodeError) as error:
+        return f"its diff no longer applies: {error}"
 
 
 def moved(place: Place, before: bytes, after: bytes) -> Place:

@@ -13,7 +13,8 @@ KEPT = 100
 
 @dataclass
 class Tally:
-    """Counts over all rounds. `best` is the candidate that left the fewest of the failing tests."""
+    """Counts over all rounds. `best` is the candidate that left the fewest of the failing tests, but some; `broke` counts those
+    that healed them all and broke others."""
 
     failing: int
     lessons: int = 0
@@ -23,6 +24,7 @@ class Tally:
     applied: int = 0
     repeats: int = 0
     unreadable: int = 0
+    broke: int = 0
     best: Tried | None = None
     rejected: list[Alternative] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -36,12 +38,13 @@ class Tally:
         for one in tried:
             if not one.passed:
                 self.reject(one.candidate, one.why)
+                self.broke += not one.failing
         return [one for one in tried if one.passed]
 
     def saw(self, tried: Sequence[Tried]) -> None:
-        """Keeps the one that left the fewest failing."""
+        """Keeps the one that healed the most without healing all."""
         for one in tried:
-            if len(one.failing) < (len(self.best.failing) if self.best else self.failing):
+            if one.failing and len(one.failing) < (len(self.best.failing) if self.best else self.failing):
                 self.best = one
 
     def told(self, model: str) -> str:
@@ -52,9 +55,10 @@ class Tally:
             f"{_counted(self.answers, 'answer')} of {model} ({self.unreadable} could not be applied, {self.repeats} repeated "
             "what was tried)" if self.answers else "",
         ]
+        broke = f"; {self.broke} healed the failing tests and broke others" if self.broke else ""
         best = f"; the best left {_few(self.best.failing)} of {self.failing} failing" if self.best else ""
         notes = f". {'. '.join(dict.fromkeys(self.notes))}" if self.notes else ""
-        return f"{', '.join(part for part in parts if part) or 'nothing could be tried'}{best}{notes}"
+        return f"{', '.join(part for part in parts if part) or 'nothing could be tried'}{broke}{best}{notes}"
 
 
 def described(candidate: Candidate) -> str:

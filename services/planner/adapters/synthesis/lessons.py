@@ -2,12 +2,10 @@
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.telemetry import span
-from autopatch.contract.errors import ContractError, Unavailable
+from autopatch.contract.errors import Unavailable
 from autopatch.contract.requests import Lesson, Recall, Recalled
-from autopatch.repair.applying import EditError, apply_answer
-from autopatch.repair.diffs import apply_diff
-from services.planner.adapters.gate.candidate import Candidate, Changes
-from services.planner.adapters.gate.case import Case, diff_of
+from services.planner.adapters.gate.candidate import Candidate
+from services.planner.adapters.gate.case import Case, diff_of, refitted
 from services.planner.adapters.gate.tally import Tally, lines
 
 
@@ -43,21 +41,8 @@ async def _candidate(chassis: Chassis, case: Case, lesson: Lesson) -> Candidate 
         return f"its diff cannot be had: {error}"
     if diff is None:
         return "it patches no code"
-    changes = _applied(diff, case)
+    changes = refitted(diff, case.tree)
     if isinstance(changes, str):
         return changes
     why = f"it healed this fault {lesson.recovered} times, failed {lesson.failed}; trust {lesson.trust:.2f}"
     return Candidate(lesson.id, changes, "lesson", lesson.id, why, lesson.trust)
-
-
-def _applied(diff: bytes, case: Case) -> Changes | str:
-    """As it is, else as a model's diff would be: where its lines are found, each in one place."""
-    try:
-        return apply_diff(diff, case.tree)
-    except ContractError:
-        pass
-    try:
-        text = diff.decode()
-        return apply_answer(f"```diff\n{text}\n```\n", case.tree, sorted(case.tree)[:1]).changes
-    except (EditError, UnicodeDecodeError) as error:
-        return f"its diff no longer applies: {error}"

@@ -57,15 +57,10 @@ class Search:
 
     async def run(self) -> Outcome:
         """Raises Unavailable, or once the model was asked RetryLater, when sandbox or model are away and nothing was found."""
-        found, ground = await self._of_lessons(), Ground.of(self._case)
-        for _ in range(ROUNDS):
-            if found.order:
-                break
-            found = await self._round(ground)
-            better = None if found.order else await self._nearer(ground)
-            if better is None:
-                break
-            ground = better
+        found = await self._of_lessons()
+        found = found if found.order else await self._edited()
+        if self._writer is not None and (found.weak or not found.order):
+            found = await self._written(self._writer, found)
         return Outcome(found, self._tally, self._writer is not None and self._writer.speechless)
 
     async def _of_lessons(self) -> Ranked:
@@ -80,21 +75,36 @@ class Search:
         tried = await self._gate.screen(allowed) if allowed else []
         return Ranked(tuple(self._tally.sift(await self._gate.confirm(self._tally.sift(tried)))))
 
-    async def _round(self, ground: Ground) -> Ranked:
-        """The model is asked when single edits heal nothing, or when what they heal may well fit the visible tests only."""
+    async def _edited(self) -> Ranked:
+        """Single edits; then upon the one that came nearest, as long as that helps."""
         budget_s = self._means.templates_s + OWN_TIMES * self._gate.own_s
-        edits = await templates.search(self._case, ground, self._gate, self._tally, self._means.chassis.clock, budget_s)
-        first = await ranked(self._case, self._gate, edits)
-        if self._writer is None or (first.order and not first.weak):
-            return first
-        try:
-            written = await self._writer.offer(ground)
-        except Unavailable as error:
-            if not edits:
-                raise RetryLater(MODEL_AWAY_S, on=error.service, reason=error.reason) from error
-            self._tally.notes.append(f"the model was not asked: {error}")
-            return first
-        return await ranked(self._case, self._gate, [*edits, *written]) if written else first
+        ground: Ground | None = Ground.of(self._case)
+        for _ in range(ROUNDS):
+            if ground is None:
+                break
+            edits = await templates.search(self._case, ground, self._gate, self._tally, self._means.chassis.clock, budget_s)
+            if edits:
+                return await ranked(self._case, self._gate, edits)
+            ground = await self._nearer(ground)
+        return Ranked()
+
+    async def _written(self, writer: Writer, found: Ranked) -> Ranked:
+        """Asked when edits heal nothing, or when what they heal may well fit the visible tests only."""
+        ground: Ground | None = Ground.of(self._case)
+        for _ in range(ROUNDS):
+            if ground is None:
+                break
+            try:
+                written = await writer.offer(ground)
+            except Unavailable as error:
+                if not found.order:
+                    raise RetryLater(MODEL_AWAY_S, on=error.service, reason=error.reason) from error
+                self._tally.notes.append(f"the model was not asked: {error}")
+                return found
+            if written or found.order:
+                return await ranked(self._case, self._gate, [*found.order, *written]) if written else found
+            ground = await self._nearer(ground)
+        return found
 
     async def _nearer(self, ground: Ground) -> Ground | None:
         """The best that left fewer tests failing than this ground has, if it broke none; None: another round would not help."""

@@ -13,30 +13,32 @@ from services.planner.adapters.gate.trials import Gate
 from services.planner.adapters.gate.tally import Tally, lines
 
 MOST = 600
-BATCH = 40
+BATCH = 16
 BATCH_BYTES = 4_000_000
 ENOUGH = 5
 """Edits that pass: more are not looked for. The right one is among the first five far more often than it is the first."""
-LEAST_S = 3.0
+ENOUGH_S = 4.0
+"""After so many seconds one that passes is enough."""
+LEAST_S = 2.0
 DEADLY = 3
 
 
 async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float) -> list[Tried]:
-    """What passed the whole suite. After the first batch with such edits nothing more is tried. Raises Unavailable."""
+    """What passed the whole suite. Raises Unavailable."""
     began = clock.now()
+    survivors: list[Tried] = []
 
     def left() -> float:
-        return budget_s - (clock.now() - began).total_seconds()
+        return (min(budget_s, ENOUGH_S) if survivors else budget_s) - (clock.now() - began).total_seconds()
 
-    survivors: list[Tried] = []
     rejected = len(tally.rejected)
     with span("search templates", budget_s=budget_s, places=len(ground.places)) as current:
         found = await asyncio.to_thread(search_order, ground.tree, ground.places, MOST)
         tried_before = tally.templates
         for batch in _batches(_candidates(case, ground, found, tally.templates)):
             passed = await _screened(gate, tally, batch, left)
-            survivors = await _confirmed(gate, tally, passed)
-            if survivors or left() < LEAST_S:
+            survivors += await _confirmed(gate, tally, passed)
+            if len(survivors) >= ENOUGH or left() < LEAST_S:
                 break
         seconds = (clock.now() - began).total_seconds()
         tally.seconds += seconds
