@@ -67,7 +67,7 @@ def test_each_case_begins_without_lessons_but_with_the_model(tmp_path: Path) -> 
     env = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
     assert env["XDG_CACHE_HOME"] == str(tmp_path / "work" / "cache")
     assert not env["AUTOPATCH_LLM_MODEL_DIR"].startswith(str(tmp_path)) and env["AUTOPATCH_LLM_SEED"] == "11"
-    assert env["DOCKER_HOST"] == "unix:///engine" and "AUTOPATCH_URL" not in env
+    assert env["AUTOPATCH_EXECUTOR_DOCKER_HOST"] == env["DOCKER_HOST"] == "unix:///engine" and "AUTOPATCH_URL" not in env
 
 
 def test_the_diff_in_the_file_goes_before_the_one_in_the_verdict(tmp_path: Path) -> None:

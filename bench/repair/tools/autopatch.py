@@ -76,7 +76,7 @@ class AutoPatch:
             env["XDG_CACHE_HOME"] = str(folder / "cache")
             env["AUTOPATCH_LLM_SEED"] = str(self.seed)
         if self.host:
-            env["DOCKER_HOST"] = self.host
+            env["DOCKER_HOST"] = env["AUTOPATCH_EXECUTOR_DOCKER_HOST"] = self.host
         return env
 
 

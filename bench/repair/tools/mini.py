@@ -43,6 +43,8 @@ class Mini:
         """
         if not self.host:
             raise Unavailable("docker", "there is no engine", tip="a model's shell commands are never run on this machine itself")
+        if case.toolchain not in self.images:
+            raise Unavailable("docker", f"there is no {case.toolchain} image", tip="infra/images/build.sh makes it")
         mini = program("mini")
         repository, run_id = make(case, folder), uuid.uuid4().hex[:12]
         repository.chmod(0o777)
