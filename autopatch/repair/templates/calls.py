@@ -81,7 +81,7 @@ def add_argument(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 
 def lookup(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """`x[key]` for `x.get(key)`, and the reverse; `-1` for the last element instead of the first."""
+    """`x[key]` for `x.get(key)`, and the reverse."""
     source = site.source
     match node:
         case ast.Subscript(value=value, slice=index, ctx=ast.Load()) if not isinstance(index, ast.Slice | ast.Tuple):

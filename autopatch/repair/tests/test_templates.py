@@ -296,3 +296,9 @@ def test_comments_strings_and_patterns_of_javascript_are_left_alone() -> None:
 def test_types_in_angle_brackets_are_no_comparisons() -> None:
     source = b"const a: Map<string, number> = new Map<string, number>()\n"
     assert not [m for m in of(source, "m.ts") if m.template == "operator" and b"<=" in m.after]
+
+
+def test_the_readme_lists_every_template_with_its_prior() -> None:
+    text = (Path(__file__).parents[1] / "templates" / "README.md").read_text()
+    rows = [f"| {t.name} | {t.prior:g} | {' '.join((t.edits.__doc__ or '').split())} |" for t in TEMPLATES]
+    assert [row for row in rows if row not in text] == []
