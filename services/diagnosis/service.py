@@ -105,8 +105,7 @@ class Diagnosis:
     async def _explained(self, found: Draft, budget: Ledger) -> ev.Diagnosed:
         if self.llm is None:
             return agent.concluded(found, agent.explained(found), budget.use(note="no model"))
-        known = agent.known(found)
-        if known:
+        if known := agent.known(found):
             settled = agent.reordered(found, [known.cause])
             use = budget.use(mode=self._mode(), note=f"known fault: lesson {known.id}, the model was not asked")
             return agent.concluded(settled, agent.explained(settled), use)
@@ -123,7 +122,6 @@ class Diagnosis:
         return self.llm.mode if self.llm else "off"
 
     def _target(self, name: str) -> Target:
-        found = self.chassis.targets.get(name)
-        if found is None:
-            raise Unavailable("target", f"no target file is named {name!r}", tip="put it back into the folder")
-        return found
+        if found := self.chassis.targets.get(name):
+            return found
+        raise Unavailable("target", f"no target file is named {name!r}", tip="put it back into the folder")
