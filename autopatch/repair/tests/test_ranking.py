@@ -149,13 +149,20 @@ def test_scale(numbers, factor, wanted):
 
 
 def test_probes_follow_annotations_where_no_call_is_known_and_reach_modules_in_packages(tmp_path: Path) -> None:
-    source = b"from .other import one\n\ndef f(a: int, b: str) -> str:\n    return b * (a + one)\n"
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "other.py").write_text("one = 1\n")
-    (tmp_path / "shop" / "__init__.py").write_text("")
-    place = Place(path="shop/f.py", name="f", start=3, end=4, score=1)
-    answers = outputs(tmp_path, source, probe_inputs({"shop/f.py": source}, place, {}), "shop/f.py")
-    assert "aa" in "".join(answers)
+    source = b"from shop.other import one\nfrom .other import two\n\ndef f(a: int, b: str):\n    return b * (a + one) * two\n"
+    (tmp_path / "src" / "shop").mkdir(parents=True)
+    (tmp_path / "src" / "shop" / "other.py").write_text("one = 1\ntwo = 2\n")
+    (tmp_path / "src" / "shop" / "__init__.py").write_text("")
+    (tmp_path / "json.py").write_text("raise SystemExit('the wrong one')\n")
+    place = Place(path="src/shop/f.py", name="f", start=4, end=5, score=1)
+    script = probe_inputs({"src/shop/f.py": source, "src/shop/__init__.py": b""}, place, {})
+    assert "aaaa" in "".join(outputs(tmp_path, source, script, "src/shop/f.py"))
+
+
+def test_after_five_calls_that_take_too_long_the_rest_is_not_tried(tmp_path: Path) -> None:
+    source = b"def f(a):\n    while a:\n        pass\n"
+    script = probe_inputs({"calc.py": source}, Place(path="calc.py", name="f", start=1, end=3, score=1), {"t.py": b"f(7)\nf(30)"})
+    assert outputs(tmp_path, source, script).count("!TimeoutError") == 5
 
 
 @pytest.mark.parametrize("place", [
