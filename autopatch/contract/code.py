@@ -1,6 +1,6 @@
 """Code repair: the job, runs of tests, and the verdict. A repository travels as a snapshot in the object store."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -41,6 +41,7 @@ class Frame(Word):
 class TestCase(Word):
     """What became of one test. `expected` and `actual` are set where the runner tells them."""
 
+    __test__: ClassVar[bool] = False
     id: str
     outcome: TestOutcome
     message: str = Field(default="", description="at most 2,000 characters, redacted")
@@ -109,6 +110,7 @@ class Trials(Word):
 class TestTable(Word):
     """A run in short, for events and people. `failing` holds at most 20."""
 
+    __test__: ClassVar[bool] = False
     passed: int = 0
     failed: int = 0
     skipped: int = 0
