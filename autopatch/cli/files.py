@@ -11,6 +11,7 @@ from autopatch.chassis.settings import Common, template
 from autopatch.cli.output import Json, Output, checked, group
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.document import bus_markdown
+from services.executor.adapters.branches.settings import ForgeSettings
 from services.executor.adapters.policy_file import load_policy
 
 policy = group("Check a policy file.")
@@ -49,7 +50,7 @@ def bus_docs(as_json: Json = False) -> None:
 
 
 def settings(
-    room: Annotated[str, typer.Option(help="Only this room's, `common` or `llm`.")] = "", as_json: Json = False,
+    room: Annotated[str, typer.Option(help="Only this room's, `common`, `llm` or `forge`.")] = "", as_json: Json = False,
 ) -> None:
     """A template for AUTOPATCH_CONFIG: every setting, its default, its meaning, its variable."""
     out, classes = Output(as_json), all_settings()
@@ -65,7 +66,7 @@ def settings(
 def all_settings() -> dict[str, Any]:
     """Settings classes by the name of their section."""
     rooms = {room: import_module(f"services.{room}.settings").Settings for room in ROOMS}
-    return {"common": Common, "llm": LlmSettings, **rooms}
+    return {"common": Common, "llm": LlmSettings, "forge": ForgeSettings, **rooms}
 
 
 def _described(cls: Any) -> dict[str, dict[str, str]]:

@@ -65,10 +65,11 @@ def server(at: Path) -> Iterator[Common]:
     """The settings with a server of this job's own in them."""
     keys = at / "keys"
     users = permissions.server_config(permissions.make_keys(keys))
+    common: Common = load(Common)
+    patience = {} if "waiting_limit_s" in common.model_fields_set else {"waiting_limit_s": WAIT_S}
     started = nats.start(at / "nats", authorization=users)
+    own = {"nats_url": started.url, "nkey_folder": str(keys), "state": str(at), "retry_s": 1.0}
     try:
-        yield load(Common).model_copy(update={
-            "nats_url": started.url, "nkey_folder": str(keys), "state": str(at), "waiting_limit_s": WAIT_S, "retry_s": 1.0,
-        })
+        yield common.model_copy(update=own | patience)
     finally:
         started.kill()  # every write was synced before it was acknowledged: there is nothing to wait for

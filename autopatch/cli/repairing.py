@@ -16,7 +16,7 @@ from autopatch.cli.errors import FAILED, Usage
 from autopatch.cli.output import Output
 from autopatch.cli.progress import Progress
 from autopatch.contract.code import Toolchain
-from autopatch.contract.errors import OperatorError
+from autopatch.contract.errors import AutoPatchError, OperatorError
 
 ISSUE = 8000
 """Characters of an issue that travel."""
@@ -54,15 +54,32 @@ def perform(options: Options, root: dict[str, Any], out: Output) -> int:
     finally:
         if gateway is not None:
             gateway.close()
-    if not result.verdict.incident:
-        _leave(out, result, shown)
-    delivered = Delivered()
+    code = _ended(options, result, asked, environment, shown, out)
+    if gateway is None:
+        _leave(code)
+    return code
+
+
+def _ended(
+    options: Options, result: Result, asked: list[Asking], environment: Mapping[str, str], shown: Progress, out: Output
+) -> int:
+    """Tells the verdict, then does what was asked for."""
+    fixed, delivered, failed = result.verdict.verdict == "fixed", Delivered(), dict[str, str]()
     if not out.json:
         progress.verdict(out, result, shown.seconds)
-    if result.verdict.verdict == "fixed":
-        delivered = deliver(options.wishes, result, asked[0].snapshot, environment)
-    _tell(out, result, delivered)
-    return 0 if result.verdict.verdict == "fixed" else FAILED
+    try:
+        if fixed:
+            delivered = deliver(options.wishes, result, asked[0].snapshot, environment)
+    except AutoPatchError as error:
+        if not out.json:
+            raise
+        failed = {"error": str(error.args[0]), "tip": error.tip}
+    if out.json:
+        told = {name: value for name, value in asdict(delivered).items() if value}
+        out.data({**result.verdict.model_dump(mode="json"), **({"delivered": told} if told else {}), **failed})
+    for line in delivered.lines():
+        out.say((line, "bold"))
+    return 0 if fixed and not failed else FAILED
 
 
 def _worked(options: Options, gateway: Gateway | None, prepare: Any, shown: Progress) -> Result:
@@ -120,20 +137,8 @@ def _issue(given: str) -> str:
     return text
 
 
-def _tell(out: Output, result: Result, delivered: Delivered) -> None:
-    if out.json:
-        told = {name: value for name, value in asdict(delivered).items() if value}
-        out.data({**result.verdict.model_dump(mode="json"), **({"delivered": told} if told else {})})
-    for line in delivered.lines():
-        out.say((line, "bold"))
-
-
-def _leave(out: Output, result: Result, shown: Progress) -> None:
-    """Nothing had begun: what is still being read or loaded, on threads, is not waited for."""
-    if out.json:
-        out.data(result.verdict.model_dump(mode="json"))
-    else:
-        progress.verdict(out, result, shown.seconds)
+def _leave(code: int) -> None:
+    """All is told and stopped: an interpreter that takes itself apart, and threads that still read, are not waited for."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(FAILED)
+    os._exit(code)

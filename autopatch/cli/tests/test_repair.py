@@ -237,6 +237,9 @@ def test_a_branch_that_is_there_already_is_told_after_the_verdict(run: Run, gate
     git(calc, "branch", "mine")
     result = repair(run, gateway, str(calc), "--branch", "mine")
     assert result.exit_code == 1 and "fixed" in result.stdout and "branch mine is at" in result.stderr
+    gateway.chassis.log.stored.clear()
+    told = repair(run, gateway, str(calc), "--branch", "mine", "--json")
+    assert told.exit_code == 1 and only_json(told)["verdict"] == "fixed" and "branch mine" in only_json(told)["error"]
 
 
 def test_a_merge_request_is_opened_for_the_pushed_branch(
@@ -246,7 +249,8 @@ def test_a_merge_request_is_opened_for_the_pushed_branch(
     git(calc, "remote", "add", "origin", f"git@gitlab.com:{gitlab_api.PROJECT}.git")
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
-    ssh.write_text(f"#!/bin/sh\nfor last; do :; done\ncase $last in *receive-pack*) git-receive-pack {tmp_path}/there.git;; esac\n")
+    command = f"case $last in *receive-pack*) git-receive-pack {tmp_path}/there.git;; esac"
+    ssh.write_text(f"#!/bin/sh\nfor last; do :; done\n{command}\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
     with gitlab_api.served() as gitlab:

@@ -1,6 +1,7 @@
 """The gateway on a real nats-server: the promises that the chassis in memory makes are the real ones."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ from autopatch.chassis.settings import Common
 from autopatch.chassis.tests.nats_server import NatsServer
 from autopatch.contract import events as ev
 from autopatch.contract.catalogue import live_subject
+from autopatch.repair.tree import read_archive, tree_digest
 from services.gateway.adapters.http.tokens import mint, write
 from services.gateway.service import build
 from services.gateway.settings import Settings
-from services.gateway.tests import story
+from services.gateway.tests import job_story, story
 from services.gateway.tests.conftest import _ready
 from services.gateway.tests.fakes import FakeChassis, FakeTargets
 from services.gateway.tests.story import ID
@@ -149,6 +151,29 @@ async def test_unmatched_alerts_come_newest_first(real: Real) -> None:
         await real.chassis.unmatched.add(alert, reason)
     found = (await real.client("viewer").get("/unmatched")).json()
     assert [entry["reason"] for entry in found] == ["two targets", "no target"]
+
+
+async def test_a_repair_is_begun_on_the_real_log_once_and_cancelled_when_its_watcher_goes(real: Real) -> None:
+    client, told = real.client("operator"), asyncio.Event()
+    body = job_story.asked(cancel_on_disconnect=True)
+
+    async def heard(_: Any) -> None:
+        told.set()
+
+    begun = await asyncio.gather(*(client.post("/repairs", json=job_story.asked(request_id="r")) for _ in range(5)))
+    assert sorted(answer.status_code for answer in begun) == [200] * 4 + [201]
+    assert len({answer.json()["incident"] for answer in begun}) == 1
+    async with client.stream("POST", "/repairs?stream=1", json=body) as answer:
+        stream = aiter(httpx2.EventSource(answer))
+        while (event := await anext(stream)).event != "opened":
+            pass
+        incident = json.loads(event.data)["envelope"]["incident_id"]
+        await real.chassis.bus.client.subscribe(live_subject(incident), cb=heard)
+        job = (await real.chassis.log.load(incident)).opened.job
+        assert job.tree == tree_digest(read_archive(await real.chassis.blobs.get(job.snapshot)))
+    await asyncio.wait_for(told.wait(), 1)
+    verdict = (await client.get(f"/repairs/{incident}")).json()
+    assert verdict["verdict"] == "cancelled" and "went away" in verdict["reason"]
 
 
 async def test_with_nats_gone_every_answer_is_503_in_time_and_all_is_well_again_after(real: Real) -> None:
