@@ -1,23 +1,16 @@
 """What runs of the unchanged copy teach to expect, and whether a later run keeps to it."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from autopatch.contract.code import Report, TestCase, TestOutcome, TestTable
+from autopatch.contract.code import Report, TestOutcome, TestTable
 from autopatch.contract.evidence import BlobRef
-from autopatch.repair.paths import is_test
+from autopatch.repair.unread import lacking_in, own_fault
 
 RED: frozenset[TestOutcome] = frozenset({"failed", "error", "timed_out"})
 SHOWN = 20
 NAMED = 3
-
-_NO_MODULE = re.compile(r"No module named ['\"]([\w.]+)['\"]|Cannot find (?:module|package) ['\"]([^'\"]+)['\"]")
-_NO_NAME = re.compile(r"cannot import name ['\"]\w+['\"] from (?:partially initialized module )?['\"]([\w.]+)['\"]")
-_SYNTAX = re.compile(r"\b(?:SyntaxError|IndentationError|TabError)\b")
-_FILE = re.compile(r"""File ["'](.+?)["'], line \d+|\((?:detected at )?([\w./-]+\.\w+), line \d+\)""")
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -57,7 +50,7 @@ def expected(reports: Sequence[Report], own: Collection[str] = ()) -> Baseline:
         return Baseline("environment_error", f"no run came to an end: {_problem(reports)}" if reports else "no test was run")
     ids = sorted({case.id for report in usable for case in report.cases})
     runs = {test: [outcome(report, test) for report in usable] for test in ids}
-    lacking = {test for test in ids if all(_lacks(report, test, own) for report in usable)}
+    lacking = {test for test in ids if all(lacking_in(report, test, own) for report in usable)}
     failing = tuple(t for t in ids if t not in lacking and all(o in RED for o in runs[t]))
     passing = tuple(t for t in ids if all(o == "passed" for o in runs[t]))
     skipped = tuple(t for t in ids if t in lacking or all(o == "skipped" for o in runs[t]))
@@ -76,7 +69,7 @@ def _verdict(
         return "red", f"{len(failing)} of {len(failing) + len(passing)} tests fail in every run: {named(failing)}{ignored}"
     if flaky:
         return "flaky", f"failures differ between {len(reports)} runs: {named(flaky)}"
-    if not passing and all(_own_fault(r.problem + "\n" + r.output, own) for r in reports):
+    if not passing and all(own_fault(r.problem + "\n" + r.output, own) for r in reports):
         return "red", f"no test could be read, by a fault in the repository itself: {_problem(reports)}"
     if lacking or not passing:
         what = f": {named(lacking)}" if lacking else ""
@@ -128,7 +121,8 @@ def _fault(
 
 def outcome(report: Report, test: str) -> TestOutcome | None:
     """What became of a test: the worst if it was reported more than once, and of a file without a report its tests' worst."""
-    found = [c.outcome for c in report.cases if c.id == test] or [c.outcome for c in report.cases if c.id.startswith(f"{test}::")]
+    inside = (f"{test}::", f"{test} > ", f"{test}.")
+    found = [c.outcome for c in report.cases if c.id == test] or [c.outcome for c in report.cases if c.id.startswith(inside)]
     order: tuple[TestOutcome, ...] = ("error", "timed_out", "failed", "skipped", "passed")
     if found and set(found) == {"skipped", "passed"} and not any(c.id == test for c in report.cases):
         return "passed"
@@ -154,35 +148,3 @@ def named(tests: Sequence[str]) -> str:
 def _problem(reports: Sequence[Report], otherwise: str = "nothing was reported") -> str:
     told = next((r.problem for r in reports if r.problem), "")
     return told or next((r.ended for r in reports if r.ended != "finished"), otherwise)
-
-
-def _lacks(report: Report, test: str, own: Collection[str]) -> bool:
-    """Did this file of tests fail to load for something that the repository's own sources cannot cure?"""
-    cases = [case for case in report.cases if case.id == test]
-    return bool(cases) and all(c.outcome == "error" and "::" not in c.id and not _blames_source(c, own) for c in cases)
-
-
-def _blames_source(case: TestCase, own: Collection[str]) -> bool:
-    if _NO_MODULE.search(case.message) or _SYNTAX.search(case.message) or _NO_NAME.search(case.message):
-        return _own_fault(case.message, own)
-    return bool(case.frames) and not is_test(case.frames[-1].path)
-
-
-def _own_fault(text: str, own: Collection[str]) -> bool:
-    """Does an error that kept tests from being read lie in a source file of the repository?"""
-    missing, name = _NO_MODULE.findall(text), _NO_NAME.findall(text)
-    if missing:
-        return _is_own(missing[-1][0] or missing[-1][1], own)
-    if name:
-        return not own or _is_own(name[-1], own)
-    if _SYNTAX.search(text):
-        files = [a or b for a, b in _FILE.findall(text)]
-        return bool(files) and not is_test(files[-1].lstrip("/")) and "site-packages" not in files[-1]
-    return False
-
-
-def _is_own(module: str, own: Collection[str]) -> bool:
-    """Is the module, or a package around it, among the repository's files?"""
-    head = re.split(r"[./]", module.lstrip("./"))[0]
-    parts = {part.removesuffix(".py") for path in own for part in path.split("/")[:2]}
-    return bool(head) and head in parts

@@ -57,6 +57,10 @@ def test_a_test_that_is_not_reported_in_every_run_is_flaky() -> None:
     unread("ModuleNotFoundError: No module named 'numpy'", Frame(path=T, line=1)),
     unread("ModuleNotFoundError: No module named 'numpy'", Frame(path=T, line=1), Frame(path="calc.py", line=2)),
     unread(f'File "/w/{T}", line 3 SyntaxError: invalid syntax'),
+    unread("TypeError: f() takes no arguments", Frame(path=T, line=9)),
+    unread("ImportError: Failed to import test module: test_a\nModuleNotFoundError: No module named 'numpy'", name="tests.a"),
+    unread("Cannot find package 'lodash' imported from /w/test/a.test.js", name="test/a.test.js"),
+    unread("ModuleNotFoundError: No module named 'numpy'", name="command"),
     run(a="skipped"),
     run(3, a="passed"),
 ])
@@ -73,10 +77,20 @@ def test_no_runs_at_all_are_no_verdict() -> None:
     unread("NameError: name 'sqrt' is not defined", Frame(path=T, line=1), Frame(path="calc.py", line=9)),
     unread("ImportError: cannot import name 'add' from 'calc' (/w/calc.py)", Frame(path=T, line=1)),
     unread("ModuleNotFoundError: No module named 'calc.parts'", Frame(path=T, line=1)),
+    unread('ImportError: Failed to import test module: a\n  File "/w/calc.py", line 2\nNameError: x', name="tests.a"),
+    unread("The requested module '../sum.js' does not provide an export named 'sum'", name="test/a.test.js"),
+    unread("ReferenceError: x is not defined", Frame(path="lib/sum.js", line=2), name="test/a.test.js"),
+    unread("AssertionError: exit code 1", name="command"),
 ])
 def test_a_fault_in_the_repositorys_own_source_is_red_even_when_no_test_could_be_read(report: Report) -> None:
     baseline = expected([report, report], ["calc.py", "calc/__init__.py", T])
-    assert (baseline.verdict, baseline.failing) == ("red", (T,))
+    assert (baseline.verdict, baseline.failing) == ("red", (report.cases[0].id,))
+
+
+def test_a_test_that_fails_by_an_error_of_its_own_is_not_taken_for_a_file_that_could_not_be_read() -> None:
+    case = code.TestCase(id="tests.test_a.Case.test_one", outcome="error", message="TypeError: no", frames=(Frame(path=T, line=9),))
+    report = Report(ended="finished", exit_code=1, cases=(case,))
+    assert expected([report]).failing == (case.id,)
 
 
 def test_a_fault_in_source_without_any_case_is_red_too() -> None:
@@ -141,6 +155,9 @@ def test_a_file_that_could_not_be_read_is_cured_when_all_its_tests_pass() -> Non
     assert judge(baseline, run(a="passed", b="skipped")).fixed == (T,)
     assert not judge(baseline, run(a="passed", b="failed")).ok
     assert not judge(baseline, run(a="skipped")).ok
+    for whole, one in (("test/a.test.js", "test/a.test.js > adds"), ("tests.test_a", "tests.test_a.Case.test_one")):
+        report = Report(ended="finished", exit_code=0, cases=(code.TestCase(id=one, outcome="passed"),))
+        assert outcome(report, whole) == "passed"
     assert outcome(run(a="passed", b="timed_out"), T) == "timed_out"
 
 
