@@ -1,6 +1,7 @@
 """Jobs on the log: opened once however often they are asked for, watched, and told as a verdict."""
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator
 
 import structlog
@@ -45,7 +46,7 @@ class Jobs:
         event = ev.Opened(target=job.repository, title=_title(job), job=job)
         try:
             with scope(self._chassis.tracer, incident.id, {}), span("gateway opened", target=job.repository, person=caller.name):
-                await self._chassis.log.append(incident, [event], by=caller.signature, key=ask.request_id)
+                await self._chassis.log.append(incident, [event], by=caller.signature, key=uuid.uuid4().hex)
         except Conflict:
             return self._known(await self._desk.incident(incident.id), job)
         log.info("repair asked for", incident=incident.id, by=caller.name, bytes=len(ask.archive))
