@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+import socket
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autopatch.cli.lab.probes import free_port, listens
-from autopatch.cli.lab.process import Server, on_free_port
 from autopatch.contract.errors import Unavailable
 
 ROOT = Path(__file__).parents[3]
@@ -17,25 +19,36 @@ PACKAGES = ("@octokit/openapi@23.0.2", "@stoplight/prism-cli@5.14.2")
 PATHS = ("/repos/{owner}/{repo}", "/repos/{owner}/{repo}/pulls")
 CUT = FOLDER / "pulls.json"
 INSTALL_S = 110
+START_S = 60
 
 
-def served(log: Path) -> tuple[Server, str]:
-    """A running mock and its address. Raises Unavailable with the reason when it cannot be had here."""
+@contextmanager
+def served(log: Path) -> Iterator[str]:
+    """The address of a running mock. Raises Unavailable with the reason when it cannot be had here."""
     program = FOLDER / "node_modules" / ".bin" / "prism"
     if not CUT.exists() or not program.exists():
         _install()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [str(program), "mock", "--host", "127.0.0.1", "--port", str(port), str(CUT)]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as mock:
+        try:
+            _wait(mock, port, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            mock.terminate()
 
-    def make() -> "_Prism":
-        return _Prism(program, free_port(), log)
 
-    server = on_free_port(make)
-    return server, f"http://127.0.0.1:{server.ports[0]}"
-
-
-class _Prism(Server):
-    def __init__(self, program: Path, port: int, log: Path) -> None:
-        command = [program, "mock", "--host", "127.0.0.1", "--port", port, CUT]
-        super().__init__("prism", command, log=log, ready=listens(port), ports=[port], deadline_s=60)
+def _wait(mock: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and mock.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise Unavailable("prism", f"does not serve GitHub's description: {log.read_text(errors='replace')[-300:]}")
 
 
 def _install() -> None:

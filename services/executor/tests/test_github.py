@@ -1,6 +1,7 @@
 """Pull requests: every request of ours and every answer that we read is checked against GitHub's own description of its API."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,12 @@ THERE = "new-topic"
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        server, url = github_api.served(tmp_path_factory.mktemp("prism") / "prism.log")
-    except Unavailable as error:
-        pytest.skip(str(error))
-    yield url
-    server.stop()
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(github_api.served(tmp_path_factory.mktemp("prism") / "prism.log"))
+        except Unavailable as error:
+            pytest.skip(str(error))
+        yield url
 
 
 @pytest.fixture
