@@ -88,7 +88,8 @@ def test_a_fault_in_the_repositorys_own_source_is_red_even_when_no_test_could_be
 
 
 def test_a_test_that_fails_by_an_error_of_its_own_is_not_taken_for_a_file_that_could_not_be_read() -> None:
-    case = code.TestCase(id="tests.test_a.Case.test_one", outcome="error", message="TypeError: no", frames=(Frame(path=T, line=9),))
+    frames = (Frame(path=T, line=9),)
+    case = code.TestCase(id="tests.test_a.Case.test_one", outcome="error", message="TypeError: no", frames=frames)
     report = Report(ended="finished", exit_code=1, cases=(case,))
     assert expected([report]).failing == (case.id,)
 
