@@ -29,7 +29,7 @@ def apply_answer(
     if function and function[0] not in tree:
         raise EditError("path", f"there is no file {function[0]!r}")
     draft = Draft(tree, [function[0]] if function and not shown else shown, texts)
-    parsed = parse(answer, shown)
+    parsed = parse(answer)
     draft.notes += parsed.notes
     codes = [edit for edit in parsed.edits if isinstance(edit, Code)]
     if blocks := [edit for edit in parsed.edits if isinstance(edit, Replacement)]:

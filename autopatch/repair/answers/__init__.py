@@ -24,12 +24,12 @@ _HOW = (
 )
 
 
-def parse(answer: str, shown: Sequence[str] = ()) -> Parsed:
+def parse(answer: str) -> Parsed:
     """Every edit up to an invented next turn of the user. Raises EditError("format") when there is none.
 
-    Blocks and diffs are taken before other fenced code, which then only illustrates. `shown`: paths that the model knows.
+    Blocks and diffs are taken before other fenced code, which then only illustrates.
     """
-    reader = _Reader(lines_of(answer), shown)
+    reader = _Reader(lines_of(answer))
     reader.read()
     edits: list[Replacement | Code] = [edit for edit in reader.edits if isinstance(edit, Replacement)]
     edits = edits or [edit for edit in reader.edits if isinstance(edit, Code)]
@@ -41,10 +41,11 @@ def parse(answer: str, shown: Sequence[str] = ()) -> Parsed:
 class _Reader:
     """Walks over the answer once."""
 
-    def __init__(self, lines: Sequence[str], shown: Sequence[str]) -> None:
+    def __init__(self, lines: Sequence[str]) -> None:
         self.edits: list[Replacement | Code] = []
         self.notes: list[str] = []
-        self._lines, self._shown, self._at = lines, shown, 0
+        self._lines, self._at = lines, 0
+        self._last_divider = max((n for n, line in enumerate(lines) if DIVIDER.fullmatch(line)), default=-1)
 
     def read(self) -> None:
         self._unfenced_code()
@@ -53,7 +54,7 @@ class _Reader:
             if TURN.fullmatch(line):
                 self.notes.append(f"what follows an invented turn at line {self._at + 1} was ignored")
                 return
-            if HEAD.fullmatch(line) and self._divided(self._at):
+            if HEAD.fullmatch(line) and self._at < self._last_divider:
                 self._block(before(self._lines, self._at))
             elif fence := FENCE.fullmatch(line):
                 self._fence(len(fence["indent"]), fence["mark"], fence["info"])
@@ -61,9 +62,6 @@ class _Reader:
                 self._bare_diff()
             else:
                 self._at += 1
-
-    def _divided(self, at: int) -> bool:
-        return any(DIVIDER.fullmatch(line) for line in self._lines[at + 1:])
 
     def _block(self, names: Names, info: str = "", inside: Sequence[str] = ()) -> None:
         block = read_block(self._lines, self._at)
@@ -81,8 +79,8 @@ class _Reader:
         start, close = self._at, self._close(mark, info)
         content = [unindented(line, width) for line in self._lines[start + 1:close]]
         names = before(self._lines, start, info)
-        head = next((n for n, line in enumerate(self._lines[start + 1:], start + 1) if HEAD.fullmatch(line)), None)
-        if head is not None and head < close and self._divided(head):
+        head = next((n for n in range(start + 1, close) if HEAD.fullmatch(self._lines[n])), None)
+        if head is not None and head < self._last_divider:
             self._blocks_in_fence(start, names, info)
         elif language(info) in ("diff", "patch") or is_diff(content):
             self.edits += read_diff(content, names, start + 2)
@@ -93,17 +91,18 @@ class _Reader:
 
     def _close(self, mark: str, info: str) -> int:
         """The line of the closing fence; a Markdown file has fences of its own, so there the last one counts."""
-        found = []
+        last, to_the_last = None, language(info) in ("md", "markdown")
         for at in range(self._at + 1, len(self._lines)):
             fence = FENCE.fullmatch(self._lines[at])
             if fence and fence["mark"].startswith(mark) and not fence["info"].strip():
-                found.append(at)
+                last = at
+                if not to_the_last:
+                    return at
             if TURN_MARK.fullmatch(self._lines[at]):
-                return found[0] if found else at
-        if not found:
+                return at if last is None else last
+        if last is None:
             self.notes.append(f"the fence at line {self._at + 1} is not closed")
-            return len(self._lines)
-        return found[-1] if language(info) in ("md", "markdown") else found[0]
+        return len(self._lines) if last is None else last
 
     def _blocks_in_fence(self, start: int, names: Names, info: str) -> None:
         self._at = start + 1

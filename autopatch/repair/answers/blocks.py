@@ -7,6 +7,8 @@ from autopatch.repair.answers.marks import DIVIDER, FENCE, HEAD, TAIL, TURN_MARK
 
 USUAL = 7
 """Characters of a marker."""
+_MOST = 8
+"""Lines of one block that are tried as its divider."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def _splits(body: Sequence[str], length: int, *, closed: bool) -> list[tuple[str
         until = marks.pop()
     while not closed and until and not body[until - 1].strip():
         until -= 1
-    splits = [(_text(body[:at]), _text(body[at + 1:until])) for at in marks]
+    splits = [(_text(body[:at]), _text(body[at + 1:until])) for at in marks[:_MOST]]
     unfenced = [(_unfenced(search), _unfenced(replace)) for search, replace in splits]
     return list(dict.fromkeys(splits + unfenced))
 

@@ -17,7 +17,7 @@ TURN = re.compile(
 )
 TURN_MARK = re.compile(r"\s*<\|(?:im_start|user|start_header_id)\|>.*")
 """These end even what was left open: no file has such a line."""
-_LAST_TOKEN = re.compile(r"(?m)^([ \t]*(?:`{3,}|~{3,}|>{5,}[^<\n]*))<\|\w+\|>")
+_LAST_TOKEN = re.compile(r"(?m)^([ \t]*(?:`{3,}|~{3,}|>{5,10}[ \t]*\w*[ \t]*))<\|\w+\|>")
 LANGUAGES = {
     "python", "python3", "py", "javascript", "js", "jsx", "mjs", "typescript", "ts", "tsx", "go", "golang", "java", "rust", "rs",
     "c", "cpp", "ruby", "json", "yaml", "toml", "markdown", "md", "rst", "html", "css", "sql", "diff", "patch", "code",
