@@ -19,8 +19,13 @@ log = structlog.get_logger("knowledge")
 
 ANSWER_BYTES = 40_000
 EMBED_BATCH = 16
+FILL_PAGE = 256  # a quarter of a second to find among 50,000
 OPTIMIZE_AFTER = 20_000  # chunks written: below, a full scan answers in milliseconds
-KINDS: Mapping[Collection, tuple[str, ...]] = {"incidents": ("lesson", "incident"), "documents": ("runbook", "document")}
+KINDS: Mapping[Collection, tuple[str, ...]] = {
+    "incidents": ("lesson", "incident"), "documents": ("runbook", "document"), "code": ("code",),
+}
+UNASKED = ("lesson", "incident", "runbook", "document")
+"""What is searched when no kind is named."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class Library:
         return Found(items=tuple(items))
 
     async def _hits(self, name: Collection, question: Search, dense: Any) -> list[Hit]:
-        kinds = [kind for kind in KINDS[name] if not question.kinds or kind in question.kinds]
+        kinds = [kind for kind in KINDS[name] if kind in (question.kinds or UNASKED)]
         if not kinds:
             return []
         any_of: dict[str, Sequence[str]] = {"kind": kinds}
@@ -132,10 +137,18 @@ class Library:
             return
         if not self._embedder.ready:
             await self._embedder.embed(["warm up"])
+        while lacking := await self._lacking(self._embedder.name):
+            collection, points = lacking
+            for start in range(0, len(points), EMBED_BATCH):
+                await self._give_vectors(collection, points[start : start + EMBED_BATCH], self._embedder)
+
+    async def _lacking(self, embedder: str) -> tuple[Collection, list[Point]] | None:
+        """Looked for anew after every few, and code last: what is written meanwhile does not wait for a whole repository."""
         for collection in COLLECTIONS:
-            lacking = Where({"kind": KINDS[collection]}, {"embedder": (self._embedder.name,)})
-            while points := await self.store.scroll(collection, lacking, EMBED_BATCH):
-                await self._give_vectors(collection, points, self._embedder)
+            without = Where({"kind": KINDS[collection]}, {"embedder": (embedder,)})
+            if points := await self.store.scroll(collection, without, FILL_PAGE):
+                return collection, points
+        return None
 
     async def close(self) -> None:
         """After the write that is going on."""

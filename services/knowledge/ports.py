@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Vector = Sequence[float]
-Collection = Literal["incidents", "documents"]
-COLLECTIONS: tuple[Collection, ...] = ("incidents", "documents")
+Collection = Literal["incidents", "documents", "code"]
+COLLECTIONS: tuple[Collection, ...] = ("incidents", "documents", "code")
 INDEXED = ("kind", "source", "signature")
 """Payload fields that a filter finds without a scan; whoever filters by another one names one of these too."""
 
@@ -58,6 +58,10 @@ class Store(Protocol):
 
     async def scroll(self, collection: Collection, where: Where, limit: int | None = None) -> list[Point]:
         """All points, or the first `limit`, without their vectors, by id."""
+        ...
+
+    async def set_payload(self, collection: Collection, payloads: Mapping[str, Mapping[str, Any]]) -> None:
+        """By id: these fields become the points' own, their other fields and their vectors stay. The points are there."""
         ...
 
     async def delete(self, collection: Collection, where: Where) -> None:

@@ -9,9 +9,10 @@ from autopatch.chassis.redaction import redact
 from autopatch.chassis.room import Room
 from autopatch.contract.catalogue import ENDINGS
 from autopatch.contract.errors import OperatorError
-from autopatch.contract.requests import Found, Recall, Recalled, Search
+from autopatch.contract.requests import Found, IndexCode, Indexed, Recall, Recalled, Search
+from services.knowledge.adapters.code.index import CodeIndex
 from services.knowledge.adapters.embedder import embedder
-from services.knowledge.adapters.http import router
+from services.knowledge.adapters.http.routes import router
 from services.knowledge.adapters.sources.documents import read_folder
 from services.knowledge.adapters.stores.edge import EdgeStore
 from services.knowledge.library import Library
@@ -43,13 +44,19 @@ def build(settings: Settings, chassis: Chassis, *, store: Store | None = None, e
         await opening.ensure()
         return await memory.recall(question)
 
+    code = CodeIndex(library, chassis.blobs, redact)
+
+    async def index(question: IndexCode) -> Indexed:
+        await opening.ensure()
+        return await code.index(question.job)
+
     async def fill() -> None:
         await library.keep_filled(chassis.clock.sleep)
 
     return Room(
-        name="knowledge", handlers=dict.fromkeys(ENDINGS, memory.learn), responders={Search: search, Recall: recall},
-        background=(fill,), routers=(router(opening, library, memory),), on_start=(opening.at_start,), on_stop=(library.close,),
-        historian=True,
+        name="knowledge", handlers=dict.fromkeys(ENDINGS, memory.learn),
+        responders={Search: search, Recall: recall, IndexCode: index}, background=(fill,),
+        routers=(router(opening, library, memory, code),), on_start=(opening.at_start,), on_stop=(library.close,), historian=True,
     )
 
 

@@ -8,6 +8,8 @@ import time
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
+import pytest
+
 from autopatch.chassis.asking import BusAsker
 from autopatch.chassis.bus import Bus
 from autopatch.chassis.clock import SystemClock
@@ -16,10 +18,13 @@ from autopatch.chassis.main import Blueprint, start
 from autopatch.chassis.settings import Common
 from autopatch.chassis.tests.conftest import bus, nats_server
 from autopatch.chassis.tests.nats_server import NatsServer, until
+from autopatch.chassis.stores import Blobs
 from autopatch.contract import events as ev
+from autopatch.contract.code import CodeJob
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.lifecycle import Incident
-from autopatch.contract.requests import Found, Recall, Recalled, Search
+from autopatch.contract.requests import Found, IndexCode, Indexed, Recall, Recalled, Search
+from autopatch.repair.tree import write_archive
 from services.knowledge.service import build
 from services.knowledge.settings import Settings
 from services.knowledge.tests.fakes import SIGNATURE, until_applied
@@ -63,6 +68,24 @@ async def test_a_recovery_on_the_log_is_recalled_over_the_bus(bus: Bus, nats_ser
     [recorded] = await _recorded(log, "payments-1")
     assert [lesson.id for lesson in recalled.lessons] == [recorded.lesson_id] and recorded.outcome == "recovered"
     assert {item.kind for item in found.items} == {"lesson", "incident"}
+
+
+async def test_a_repository_in_the_object_store_is_indexed_and_searched(
+    bus: Bus, nats_server: NatsServer, tmp_path: Path,
+) -> None:
+    given = {"folder": str(tmp_path / "q"), "embedder": "none", "runbooks": ""}
+    snapshot = await Blobs(bus).put(write_archive({"pay.py": b"def refund(total):\n    return total\n"}))
+    job = CodeJob(repository="shop", snapshot=snapshot, tree="t", command=("pytest",))
+    asker, question = BusAsker(bus), Search(text="refund", kinds=("code",), target="shop")
+    async with AsyncExitStack() as stack:
+        await start(Blueprint("knowledge", Settings, build, given), _common(tmp_path, nats_server.url), stack)
+        for changed in (1, 0):
+            assert await asker.ask(IndexCode(job=job), Indexed) == Indexed(chunks=1, changed=changed)
+        [found] = (await asker.ask(question, Found)).items
+        with pytest.raises(Unavailable):
+            lost = snapshot.model_copy(update={"name": "0" * 64, "digest": "0" * 64})
+            await asker.ask(IndexCode(job=job.model_copy(update={"snapshot": lost})), Indexed)
+    assert (found.id, found.title) == ("pay.py:1-2", "function refund")
 
 
 async def test_killed_again_and_again_it_counts_every_recovery_once(bus: Bus, nats_server: NatsServer, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx2 import ASGITransport, AsyncClient
 from qdrant_client import QdrantClient
 
 from autopatch.chassis.chassis import Chassis
@@ -14,8 +15,11 @@ from autopatch.chassis.http import application
 from autopatch.chassis.room import Room
 from autopatch.contract import events as ev
 from autopatch.contract.catalogue import ENDINGS, SERVES
+from autopatch.contract.code import CodeJob
 from autopatch.contract.errors import OperatorError, Unavailable
-from autopatch.contract.requests import Recall, Search
+from autopatch.contract.evidence import BlobRef
+from autopatch.contract.requests import IndexCode, Indexed, Recall, Search
+from autopatch.repair.tree import write_archive
 from services.knowledge.adapters.stores.edge import EdgeStore
 from services.knowledge.adapters.stores.server import ServerStore, by_url
 from services.knowledge.service import build
@@ -29,7 +33,12 @@ QUESTION = Recall(signature=SIGNATURE, target="payments", cause="pool_exhausted"
 def _chassis() -> Chassis:
     target = SimpleNamespace(match={"service": "payment_processor"})
     return cast(
-        Chassis, SimpleNamespace(clock=Clock(), targets=SimpleNamespace(get=lambda name: target if name == "payments" else None))
+        Chassis,
+        SimpleNamespace(
+            clock=Clock(),
+            targets=SimpleNamespace(get=lambda name: target if name == "payments" else None),
+            blobs=SimpleNamespace(),
+        ),
     )
 
 
@@ -135,6 +144,26 @@ def test_over_http_documents_are_ingested_searched_and_removed(tmp_path: Path) -
         wrong = http.post("/v1/knowledge/ingest", json={"documents": [{"source": "x.md", "text": "---\nnonsense: 1\n---\n"}]})
         assert wrong.status_code == 400 and wrong.json()["error"].startswith("x.md: line 2: nonsense:")
         assert http.get("/v1/knowledge/search", params={"q": "x", "kind": "outcome"}).status_code == 422
+
+
+async def test_a_job_is_indexed_found_over_http_and_forgotten(tmp_path: Path) -> None:
+    chassis, store = _chassis(), EdgeStore(tmp_path / "qdrant")
+    archive = write_archive({"pay.py": b"def refund(total):\n    return total\n"})
+
+    async def get(_: BlobRef) -> bytes:
+        return archive
+
+    vars(chassis.blobs)["get"] = get
+    room = build(_settings(tmp_path), chassis, store=store)
+    job = CodeJob(repository="shop", snapshot=BlobRef(name="n", size=1, digest="d"), tree="t", command=("pytest",))
+    assert (await room.responders[IndexCode](IndexCode(job=job))) == Indexed(chunks=1, changed=1)
+    served = ASGITransport(application("knowledge", room.routers, _ready))
+    async with AsyncClient(transport=served, base_url="http://room") as http:
+        found = await http.get("/v1/knowledge/search", params={"q": "refund", "kind": "code", "target": "shop"})
+        assert [item["id"] for item in found.json()["items"]] == ["pay.py:1-2"]
+        gone = await http.delete("/v1/knowledge/code", params={"repository": "shop"})
+        assert gone.json() == {"repository": "shop", "removed": 1}
+    await _close(room)
 
 
 @pytest.mark.slow

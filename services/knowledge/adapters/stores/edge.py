@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ from typing import IO, Any, TypeVar
 import qdrant_edge as qe
 
 from autopatch.contract.errors import OperatorError, Unavailable
+from services.knowledge.adapters.stores.words import lexical
 from services.knowledge.adapters.stores.worker import Worker
 from services.knowledge.ports import COLLECTIONS, INDEXED, Collection, Hit, Point, Vector, Where
 
@@ -50,7 +51,7 @@ class EdgeStore:
     async def search(self, collection: Collection, dense: Vector | None, text: str, where: Where, limit: int) -> list[Hit]:
         """See ports.Store."""
         only = _filter(where)
-        asked = [qe.Query.Nearest(self._bm25.embed_query(text), using="bm25")]
+        asked = [qe.Query.Nearest(self._bm25.embed_query(lexical(text)), using="bm25")]
         if dense is not None:
             asked.append(qe.Query.Nearest(list(dense), using="dense"))
         stages = [qe.Prefetch(max(PREFETCH, limit), query=query, filter=only) for query in asked]
@@ -75,6 +76,11 @@ class EdgeStore:
             if offset is None:
                 break
         return found
+
+    async def set_payload(self, collection: Collection, payloads: Mapping[str, Mapping[str, Any]]) -> None:
+        """See ports.Store."""
+        for id, payload in payloads.items():
+            await self._update(collection, qe.UpdateOperation.set_payload([id], dict(payload)))
 
     async def delete(self, collection: Collection, where: Where) -> None:
         """See ports.Store."""
@@ -190,7 +196,7 @@ class EdgeStore:
             self._lock = None
 
     def _made(self, point: Point) -> qe.Point:
-        vectors: dict[str, Any] = {"bm25": self._bm25.embed_document(point.text)}
+        vectors: dict[str, Any] = {"bm25": self._bm25.embed_document(lexical(point.text))}
         if point.dense is not None:
             vectors["dense"] = list(point.dense)
         return qe.Point(point.id, vectors, {**point.payload, "text": point.text})

@@ -1,6 +1,6 @@
 """A Qdrant server or cluster by URL (qdrant-client). In tests the client's own local mode stands in for the server."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from autopatch.contract.errors import OperatorError, Unavailable
+from services.knowledge.adapters.stores.words import lexical
 from services.knowledge.adapters.stores.worker import Worker
 from services.knowledge.ports import COLLECTIONS, INDEXED, Collection, Hit, Point, Vector, Where
 
@@ -43,7 +44,7 @@ class ServerStore:
 
     async def search(self, collection: Collection, dense: Vector | None, text: str, where: Where, limit: int) -> list[Hit]:
         """See ports.Store."""
-        words = self._bm25.embed_query(text)
+        words = self._bm25.embed_query(lexical(text))
         asked: list[tuple[Any, str]] = []
         if words.indices:
             asked.append((qm.SparseVector(indices=words.indices, values=words.values), "bm25"))
@@ -76,6 +77,12 @@ class ServerStore:
             if offset is None:
                 break
         return found
+
+    async def set_payload(self, collection: Collection, payloads: Mapping[str, Mapping[str, Any]]) -> None:
+        """See ports.Store."""
+        made = [qm.SetPayloadOperation(set_payload=qm.SetPayload(payload=dict(new), points=[id])) for id, new in payloads.items()]
+        for start in range(0, len(made), BATCH):
+            await self._on(partial(_batched, PREFIX + collection, made[start : start + BATCH]))
 
     async def delete(self, collection: Collection, where: Where) -> None:
         """See ports.Store."""
@@ -139,7 +146,7 @@ class ServerStore:
             )
 
     def _made(self, point: Point) -> qm.PointStruct:
-        words = self._bm25.embed_document(point.text)
+        words = self._bm25.embed_document(lexical(point.text))
         vectors: dict[str, Any] = {"bm25": qm.SparseVector(indices=words.indices, values=words.values)}
         if point.dense is not None:
             vectors["dense"] = list(point.dense)
@@ -164,6 +171,10 @@ def _filter(where: Where) -> qm.Filter:
 
 def _upserted(name: str, points: list[qm.PointStruct], client: QdrantClient) -> None:
     client.upsert(name, points, wait=True)
+
+
+def _batched(name: str, operations: Sequence[qm.SetPayloadOperation], client: QdrantClient) -> None:
+    client.batch_update_points(name, operations, wait=True)
 
 
 def _scrolled(name: str, where: qm.Filter, limit: int, offset: Any, client: QdrantClient) -> tuple[list[Any], Any]:

@@ -7,12 +7,13 @@ from pydantic import Field
 
 from autopatch.contract.requests import Found, Lesson, Search
 from autopatch.contract.target import Strict
+from services.knowledge.adapters.code.index import CodeIndex
 from services.knowledge.adapters.sources.documents import LARGEST, read
 from services.knowledge.library import Library
 from services.knowledge.memory import Memory
 from services.knowledge.opening import Opening
 
-Kind = Literal["lesson", "incident", "runbook", "document"]
+Kind = Literal["lesson", "incident", "runbook", "document", "code"]
 
 
 class Text(Strict):
@@ -30,7 +31,7 @@ class Ingest(Strict):
     complete: bool = False
 
 
-def router(opening: Opening, library: Library, memory: Memory) -> APIRouter:
+def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex) -> APIRouter:
     """The routes under /v1/knowledge."""
     routes = APIRouter(prefix="/v1/knowledge")
 
@@ -57,5 +58,10 @@ def router(opening: Opening, library: Library, memory: Memory) -> APIRouter:
     async def remove(source: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:
         await opening.ensure()
         return {"source": source, "removed": await library.remove(source)}
+
+    @routes.delete("/code")
+    async def forget(repository: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:
+        await opening.ensure()
+        return {"repository": repository, "removed": await code.forget(repository)}
 
     return routes

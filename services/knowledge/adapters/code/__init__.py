@@ -1,0 +1,1 @@
+"""Repositories, read and cut into chunks that search finds."""

@@ -1,0 +1,45 @@
+"""Which files of a repository are worth finding. Pure."""
+
+import re
+
+LARGEST = 256 * 1024
+"""Bytes. Larger files are data."""
+FOLDERS = frozenset({
+    ".git", ".next", ".tox", ".venv", "__pycache__", "bower_components", "build", "dist", "node_modules", "site-packages",
+    "third_party", "vendor", "venv",
+})
+LOCKS = frozenset({"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "go.sum", "bun.lockb"})
+SUFFIXES = (".lock", ".map", ".min.css", ".min.js", ".min.mjs", ".snap", ".svg")
+_GENERATED = re.compile(
+    r"^[ \t\"']*(?:#|//|/\*|\*|--|;|%|<!--).*"
+    r"(?:\bDO NOT (?:EDIT|MODIFY)\b|@generated\b|\bauto-?generated (?:by|from|file|code)\b)", re.M | re.I,
+)
+_HEAD = (20, 300)  # lines, and characters of each
+_LONG_LINE = 2_000  # characters: minified, when lines are long on average too
+_LONG_ON_AVERAGE = 500
+
+
+def left_out(path: str, data: bytes) -> str:
+    """Why this file is not indexed, in a word or two; '' when it is."""
+    *folders, name = path.split("/")
+    if not FOLDERS.isdisjoint(folders):
+        return "vendored"
+    if name.lower() in LOCKS or name.lower().endswith(SUFFIXES):
+        return "generated"
+    if len(data) > LARGEST:
+        return "huge"
+    if b"\0" in data:
+        return "binary"
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    return "generated" if _generated(text) else ""
+
+
+def _generated(text: str) -> bool:
+    lines = [line for line in text.split("\n") if line.strip()]
+    if lines and len(text) / len(lines) > _LONG_ON_AVERAGE and max(map(len, lines)) > _LONG_LINE:
+        return True
+    count, length = _HEAD
+    return _GENERATED.search("\n".join(line[:length] for line in lines[:count])) is not None

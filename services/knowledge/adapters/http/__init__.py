@@ -1,0 +1,1 @@
+"""What people's tools on this machine ask."""
