@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from autopatch.repair.matching.folding import fold_quotes
 from autopatch.repair.matching.lines import Lines, indent_of, is_comment, word_characters
@@ -21,7 +22,12 @@ TELLING = 8
 SHOWN = 0.5
 """Least similarity of lines that are shown to a model as the nearest ones."""
 _LONGEST = 4000
-_COMPARED = 40
+"""Characters of a text that is looked for by likeness; a longer one is not."""
+_COMPARED = 20_000
+"""Characters that are compared one by one, over all windows: what likeness may cost."""
+_FEW = 4
+"""Lines from which on a window must share one with the text."""
+_LOOKED_AT = 100
 _DEFINES = re.compile(r"^\s*(?:async\s+)?(?:def|class|function|func|fn|interface|struct)\s+(\w+)", re.M)
 
 
@@ -43,16 +49,27 @@ def nearest(lines: Lines, search: Sequence[str]) -> list[Near]:
         return []
     matcher = difflib.SequenceMatcher(None, "", wanted, autojunk=False)
     windows = []
-    for at in range(len(ours) - len(theirs) + 1):
+    for at in _worth_a_look([key for _, key in ours], [key for _, key in theirs]):
         matcher.set_seq1("\n".join(key for _, key in ours[at:at + len(theirs)]))
         if matcher.real_quick_ratio() >= SHOWN and (score := matcher.quick_ratio()) >= SHOWN:
             windows.append((score, at))
     scored = []
-    for _, at in sorted(windows, key=lambda window: (-window[0], window[1]))[:_COMPARED]:
+    for _, at in sorted(windows, key=lambda window: (-window[0], window[1]))[:max(3, _COMPARED // len(wanted))]:
         window = ours[at:at + len(theirs)]
         matcher.set_seq1("\n".join(key for _, key in window))
         scored.append(Near(matcher.ratio(), tuple(o for o, _ in window), tuple(t for t, _ in theirs)))
     return _apart(sorted(scored, key=lambda near: (-near.score, near.numbers)))
+
+
+def _worth_a_look(ours: Sequence[str], theirs: Sequence[str]) -> list[int]:
+    """Where windows begin. Of a longer text some lines are right, and only the windows with most of those are compared."""
+    starts = list(range(len(ours) - len(theirs) + 1))
+    if len(theirs) < _FEW:
+        return starts
+    wanted = set(theirs)
+    right = list(accumulate((key in wanted for key in ours), initial=0))
+    shared = {at: right[at + len(theirs)] - right[at] for at in starts}
+    return sorted((at for at in starts if shared[at]), key=lambda at: (-shared[at], at))[:_LOOKED_AT]
 
 
 def _apart(scored: Sequence[Near]) -> list[Near]:
