@@ -63,7 +63,8 @@ async def test_every_test_of_pytest_is_told_with_outcome_values_frames_and_lines
     assert (report.ended, report.exit_code, report.problem) == ("finished", 1, "")
     assert outcomes(report) == {
         f"{T}test_add": "failed", f"{T}test_loop": "timed_out", f"{T}test_zero": "passed", f"{T}test_fixture": "error",
-        f"{T}test_skipped": "skipped", f"{T}test_each[0]": "passed", f"{T}test_each[1]": "passed", f"{T}Unit::test_equal": "failed",
+        f"{T}test_skipped": "skipped", f"{T}test_each[0]": "passed", f"{T}test_each[1]": "passed",
+        f"{T}Unit::test_equal": "failed",
     }
     cases = {case.id: case for case in report.cases}
     add, loop, equal = cases[f"{T}test_add"], cases[f"{T}test_loop"], cases[f"{T}Unit::test_equal"]
@@ -79,14 +80,15 @@ async def test_every_test_of_pytest_is_told_with_outcome_values_frames_and_lines
 
 async def test_candidates_are_tried_in_turn_until_enough_have_passed(bench: Bench) -> None:
     job = await bench.job(REPOSITORY, test_s=1)
-    tries = [trial("same"), trial("syntax", calc_py="def add(:"), trial("gone", calc_py=None), trial("exits", calc_py="import os; os._exit(0)")]
-    tries += [trial("good", calc_py=GOOD), trial("better", calc_py=GOOD), trial("late", calc_py=GOOD)]
+    exits = CALC.replace("return a - b", "raise SystemExit(0)")
+    tries = [trial("same"), trial("import", calc_py="import nothing_like_it"), trial("gone", calc_py=None)]
+    tries += [trial("exits", calc_py=exits), trial("good", calc_py=GOOD), trial("better", calc_py=GOOD), trial("late", calc_py=GOOD)]
     reports = await bench.run(job, tries, only=(f"{T}test_add", f"{T}Unit::test_equal"), enough=2)
-    assert [report.trial for report in reports] == ["same", "syntax", "gone", "exits", "good", "better"]
-    same, syntax, gone, exits, good, _ = reports
+    assert [report.trial for report in reports] == ["same", "import", "gone", "exits", "good", "better"]
+    same, broken, gone, ending, good, _ = reports
     assert outcomes(same) == {f"{T}test_add": "failed"}, "the first failure is enough"
-    assert "SyntaxError" in syntax.problem and "No module named 'calc'" in gone.problem
-    assert exits.ended == "lost" and "exit code 0" in exits.problem and exits.cases == ()
+    assert "nothing_like_it" in broken.problem and "No module named 'calc'" in gone.problem
+    assert outcomes(ending) == {f"{T}test_add": "failed"}
     assert outcomes(good) == {f"{T}test_add": "passed", f"{T}Unit::test_equal": "passed"}
     assert bench.answer and bench.answer.tried == 6
 
@@ -136,18 +138,23 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize(
     ("command", "prefix"),
-    [("python -m unittest", "test_unit.A."), ("python3 -m unittest test_unit.py", "test_unit.A."), ("python test_unit.py", "__main__.A.")],
+    [
+        ("python -m unittest", "test_unit.A."), ("python3 -m unittest test_unit.py", "test_unit.A."),
+        ("python test_unit.py", "__main__.A."),
+    ],
 )
 async def test_unittest_is_told_in_the_same_words(bench: Bench, command: str, prefix: str) -> None:
     job = await bench.job({"calc.py": CALC, "test_unit.py": UNIT}, command, test_s=1, suite_s=4)
-    plain, good = await bench.run(job, [trial("good", calc_py=GOOD)], unchanged=1, only=(f"{prefix}test_add", f"{prefix}test_zero"))
+    only = (f"{prefix}test_add", f"{prefix}test_zero")
+    plain, good = await bench.run(job, [trial("good", calc_py=GOOD)], unchanged=1, only=only)
     assert outcomes(plain) == {f"{prefix}test_add": "failed", f"{prefix}test_zero": "passed"}
     assert (plain.cases[0].expected, plain.cases[0].frames[-1].line) == ("3", 5)
     assert outcomes(good) == {f"{prefix}test_add": "passed", f"{prefix}test_zero": "passed"}
     if "-m" in command:
         (whole,) = await bench.run(job, unchanged=1)
         assert {name.removeprefix(prefix): outcome for name, outcome in outcomes(whole).items()} == {
-            "test_add": "failed", "test_loop": "timed_out", "test_parts": "failed", "test_skipped": "skipped", "test_zero": "passed",
+            "test_add": "failed", "test_loop": "timed_out", "test_parts": "failed", "test_skipped": "skipped",
+            "test_zero": "passed",
         }
 
 
@@ -163,7 +170,7 @@ async def test_a_script_is_one_test(bench: Bench) -> None:
 
 async def test_any_other_command_is_one_test_by_its_exit_code(bench: Bench) -> None:
     files = {"check.sh": "grep -q good state && echo fine\n", "state": "bad"}
-    red, green = await bench.run(await bench.job(files, "sh check.sh"), [trial("good"[:4], state="good")], unchanged=1)
+    red, green = await bench.run(await bench.job(files, "sh check.sh"), [of("good", {"state": "good"})], unchanged=1)
     assert (outcomes(red), red.exit_code) == ({"command": "failed"}, 1)
     assert (outcomes(green), green.output) == ({"command": "passed"}, "fine\n")
     (missing,) = await bench.run(await bench.job(files, "no-such-program x"), unchanged=1)
@@ -210,8 +217,6 @@ async def test_nodes_tests_are_told_in_the_same_words(bench: Bench) -> None:
 async def test_candidates_of_a_node_repository_are_tried(bench: Bench) -> None:
     files = {name: content for name, content in NODE.items() if name in ("sum.js", "test/sum.test.js")}
     job = await bench.job(files, "node --test test", toolchain="node", test_s=5)
-    bad, good = await bench.run(
-        job, [of("bad", {"sum.js": "exports.add = (a, b) => a * b;\n"}), of("good", {"sum.js": "exports.add = (a, b) => a + b;\n"})],
-        only=(f"{S}adds",), enough=1,
-    )
+    tries = [of(name, {"sum.js": f"exports.add = (a, b) => a {sign} b;\n"}) for name, sign in (("bad", "*"), ("good", "+"))]
+    bad, good = await bench.run(job, tries, only=(f"{S}adds",), enough=1)
     assert (outcomes(bad), outcomes(good)) == ({f"{S}adds": "failed"}, {f"{S}adds": "passed"})

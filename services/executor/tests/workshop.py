@@ -10,7 +10,9 @@ from autopatch.contract.code import CodeJob, FileChange, Report, Reports, Trial,
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.model import digest
 from autopatch.contract.requests import RanTests, RunTests
+from autopatch.repair.tree import read_archive
 from services.executor.adapters.sandbox.job import Sandbox
+from services.executor.adapters.workshop.batch import Batch, Run, sources
 from services.executor.adapters.workshop.responder import Workshop
 
 
@@ -60,9 +62,10 @@ def of(name: str, changes: Mapping[str, str | bytes | None]) -> Trial:
 class Bench:
     """A workshop over a sandbox, with blobs in memory."""
 
-    def __init__(self, sandbox: Sandbox, image: str, node: str = "") -> None:
+    def __init__(self, sandbox: Sandbox, image: str, node: str = "", inside: Mapping[str, bytes] | None = None) -> None:
         self.blobs = Kept()
-        self.workshop = Workshop(sandbox, self.blobs, {"python": image, "node": node})
+        self.workshop = Workshop(sandbox, self.blobs, {"python": image, "node": node}, inside)
+        self._sandbox, self._image, self._inside = sandbox, image, inside or sources()
         self.answer: RanTests | None = None
 
     async def job(self, files: Mapping[str, str | bytes], command: str = "pytest -q", **fields: Any) -> CodeJob:
@@ -77,7 +80,24 @@ class Bench:
         self.answer = await self.workshop.run_tests(RunTests(incident_id="one", job=job, **asked))
         return Reports.model_validate_json(await self.blobs.get(self.answer.reports)).reports
 
+    async def unread(self, job: CodeJob, runs: Sequence[tuple[str, Mapping[str, bytes]]], limit_s: float = 120) -> list[Report]:
+        """The same of candidates whose code nobody has read, and whose tests and configuration nobody restores."""
+        snapshot = await self.blobs.get(job.snapshot)
+        request = RunTests(incident_id="one", job=job, limit_s=limit_s)
+        batch = Batch(request, self._image, snapshot, read_archive(snapshot), self._inside)
+        return [report async for report in batch.reports(self._sandbox, [Run(name, 0, changes) for name, changes in runs])]
+
 
 def outcomes(report: Report) -> dict[str, str]:
     """By id."""
     return {case.id: case.outcome for case in report.cases}
+
+
+def dulled(cuts: Sequence[tuple[str, str, str]]) -> dict[str, bytes]:
+    """What runs inside without guards of its own: file, what is in it, and what is there instead."""
+    inside = sources()
+    for name, guarding, bare in cuts:
+        text = inside[name].decode()
+        assert text.count(guarding) == 1, f"{name} has changed: {guarding}"
+        inside[name] = text.replace(guarding, bare).encode()
+    return inside

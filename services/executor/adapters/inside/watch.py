@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .listeners.telling import stack_frames
+from .listeners.telling import COMMAND, stack_frames
 
 OUTPUT = 8 * 1024
 """Bytes of output that are kept from the start, and as many from the end."""
@@ -160,8 +160,8 @@ class Watch:
 
     def _next(self, outcome: str, message: str) -> None:
         self._give_up(outcome, message)
-        self.again = self._children < RESTARTS
-        if not self.again:
+        self.again = self._at != COMMAND and self._children < RESTARTS
+        if self._children >= RESTARTS:
             self.fail(f"{RESTARTS} tests ended their process or took too long")
 
     def _give_up(self, outcome: str, message: str) -> None:

@@ -56,14 +56,18 @@ class DockerSandbox:
             finally:
                 await asyncio.shield(asyncio.ensure_future(self._gone(run)))
 
+    def options(self, limits: Limits, name: str, runtime: str, job: Job) -> tuple[dict[str, Any], dict[str, str]]:
+        """Of the container and of its volume: every guard there is."""
+        return container_options(limits, name, runtime, job), volume_options(limits)
+
     async def _create(self, run: _Run, job: Job) -> None:
         labels = {RUN: run.name, OWNER: myself(), EXPIRES: str(int(time.time() + job.timeout_s + 2 * _GRACE_S))}
         limits = self._limits.for_job(job)
-        options = container_options(limits, run.name, run.runtime, job)
+        options, volume = self.options(limits, run.name, run.runtime, job)
 
         def create(client: DockerClient) -> None:
             client.images.get(job.image)
-            client.volumes.create(run.name, driver="local", driver_opts=volume_options(limits), labels=labels)
+            client.volumes.create(run.name, driver="local", driver_opts=volume, labels=labels)
             client.containers.create(job.image, name=run.name, labels=labels, **options)
 
         try:

@@ -20,7 +20,7 @@ from services.executor.adapters.sandbox.job import Job, Outcome, Sandbox
 INSIDE = ".autopatch"
 START = f"import sys; sys.path.insert(0, '/work/{INSIDE}'); from autopatch_inside.driver import main; main(sys.argv[1])"
 LIKELY = {"python": "pytest", "node": "node"}
-DEATHS = 5
+DEATHS = 20
 """After so many containers that died the rest is not tried."""
 
 Changes = Mapping[str, bytes | None]
@@ -39,8 +39,8 @@ class Run:
 class Batch:
     """The runs of one request. `runtime` is known once something has run."""
 
-    def __init__(self, request: RunTests, image: str, snapshot: bytes, tree: Files) -> None:
-        self._request, self._image, self._snapshot = request, image, snapshot
+    def __init__(self, request: RunTests, image: str, snapshot: bytes, tree: Files, inside: Mapping[str, bytes]) -> None:
+        self._request, self._image, self._snapshot, self._inside = request, image, snapshot, inside
         self._size, self._count = sum(map(len, tree.values())), len(tree)
         self._deadline = time.monotonic() + request.limit_s
         self._passed = 0
@@ -76,7 +76,7 @@ class Batch:
             "command": job.command, "runs": [_encoded(run) for run in runs], "only": request.only, "coverage": request.coverage,
             "enough": max(request.enough - self._passed, 0), "test_s": job.test_s, "suite_s": job.suite_s, "limit_s": limit_s,
         }
-        content = {f"{INSIDE}/autopatch_inside/{name}": data for name, data in sources().items()}
+        content = {f"{INSIDE}/autopatch_inside/{name}": data for name, data in self._inside.items()}
         content |= {f"{INSIDE}/snapshot.tar.gz": self._snapshot, f"{INSIDE}/request.json": json.dumps(asked).encode()}
         command = ("env", "PYTHONHASHSEED=1", "python3", "-s", "-c", START, LIKELY[job.toolchain])
         return Job(self._image, command, limit_s, content, first=True, more_bytes=2 * self._size, more_files=2 * self._count)

@@ -29,7 +29,7 @@ _TIMEOUT_S = 30
 def restored(trial: Trial, tree: Files) -> Run:
     """A candidate without what it does to tests and to files that steer tools: the snapshot's own are used.
 
-    A path that leads out of the repository, or bytes that are none, make it one that is not run.
+    A path that leads out of the repository, bytes that are none, or code that could forge a verdict make it one that is not run.
     """
     changes: dict[str, bytes | None] = {}
     for change in trial.changes:
@@ -42,7 +42,9 @@ def restored(trial: Trial, tree: Files) -> Run:
                 return Run(trial.id, 0, {}, f"refused: {change.path!r} {content}")
             changes[change.path] = content
     clash = next((path for path in changes if any(other.startswith(f"{path}/") for other in {**tree, **changes})), None)
-    return Run(trial.id, 0, {}, f"refused: {clash!r} is a folder") if clash else Run(trial.id, 0, changes)
+    if clash:
+        return Run(trial.id, 0, {}, f"refused: {clash!r} is a folder")
+    return Run(trial.id, 0, changes, "; ".join(_forging(changes, tree)))
 
 
 def _content(change: FileChange) -> bytes | str | None:
@@ -65,13 +67,16 @@ async def patched(diff: bytes, tree: Files) -> Changes:
         raise Refused("; ".join(reasons))
     paths = {path for file in parse_diff(diff) for path in (file.old, file.new) if path is not None}
     changes = await asyncio.to_thread(_applied, diff, {path: tree[path] for path in paths if path in tree}, paths)
-    reasons = tuple(
-        f"{path}: {why}" for path, after in changes.items() if after is not None
-        for why in suspicions(path, tree.get(path, b""), after)
-    )
-    if reasons:
-        raise Refused("; ".join(reasons))
+    forging = _forging(changes, tree)
+    if forging:
+        raise Refused("; ".join(forging))
     return changes
+
+
+def _forging(changes: Changes, tree: Files) -> list[str]:
+    """What no fix has a need of, a line each."""
+    told = [(path, suspicions(path, tree.get(path, b""), after)) for path, after in changes.items() if after is not None]
+    return [f"refused: {path}: {why}" for path, reasons in told for why in reasons]
 
 
 def _applied(diff: bytes, before: Mapping[str, bytes], paths: set[str]) -> Changes:

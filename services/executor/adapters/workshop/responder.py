@@ -11,19 +11,22 @@ from autopatch.contract.errors import ContractError
 from autopatch.contract.requests import RanTests, RunTests
 from autopatch.repair.tree import Files, read_archive
 from services.executor.adapters.sandbox.job import Sandbox
-from services.executor.adapters.workshop.batch import Batch, Run
+from services.executor.adapters.workshop.batch import Batch, Run, sources
 from services.executor.adapters.workshop.patches import patched, restored
 
 DIFF = "diff"
 
 
 class Workshop:
-    """Everything that runs a repository's code, in sandboxes only."""
+    """Everything that runs a repository's code, in sandboxes only. `inside`: the driver's files, for tests of its guards."""
 
-    def __init__(self, sandbox: Sandbox, blobs: Blobs, images: Mapping[str, str]) -> None:
+    def __init__(
+        self, sandbox: Sandbox, blobs: Blobs, images: Mapping[str, str], inside: Mapping[str, bytes] | None = None
+    ) -> None:
         self._sandbox = sandbox
         self._blobs = blobs
         self._images = images
+        self._inside = inside or sources()
 
     async def run_tests(self, request: RunTests) -> RanTests:
         """Raises Unavailable without engine or image, ContractError for a snapshot, candidates or a diff that is none."""
@@ -33,7 +36,7 @@ class Workshop:
         runs += [*await self._diff(request, tree), *await self._trials(request, tree)]
         image = request.job.image or self._images[request.job.toolchain]
         with span("test runs", image=image, unchanged=request.unchanged, runs=len(runs)) as current:
-            batch = Batch(request, image, snapshot, tree)
+            batch = Batch(request, image, snapshot, tree, self._inside)
             reports = [report async for report in batch.reports(self._sandbox, runs)]
             annotate(current, runtime=batch.runtime, reports=len(reports))
         document = Reports(runtime=batch.runtime, image=image, reports=tuple(reports))

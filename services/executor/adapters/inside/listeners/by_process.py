@@ -10,9 +10,8 @@ import subprocess
 import time
 from typing import Any
 
-from .telling import FRAMES, MESSAGE, ROOT, VALUE, Telling
+from .telling import COMMAND, FRAMES, MESSAGE, ROOT, VALUE, Telling
 
-COMMAND = "command"
 _REPORTER = "/work/.autopatch/reporter.mjs"
 
 

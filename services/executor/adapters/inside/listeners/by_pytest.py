@@ -50,6 +50,7 @@ class Told:
         self._telling = telling
         self._files = frozenset(test.split("::")[0] for test in telling.only)
         self._compared: list[str] | None = None
+        self._codes: dict[str, Any] = {}
         self.begun, self.trouble = False, ""
 
     def pytest_ignore_collect(self, collection_path: Any, config: Any) -> bool | None:
@@ -65,6 +66,7 @@ class Told:
         left = [item for item in items if self._telling.wants(item.nodeid)]
         config.hook.pytest_deselected(items=[item for item in items if item not in left])
         items[:] = left
+        self._codes = {item.nodeid: _code(item) for item in items}
 
     def pytest_collectreport(self, report: Any) -> None:
         """A module that can't be imported is a case of its own."""
@@ -79,6 +81,8 @@ class Told:
     def pytest_runtest_protocol(self, item: Any) -> Generator[None, None, None]:
         """From the first fixture to the last."""
         self.begun = True
+        if _code(item) is not self._codes.get(item.nodeid):
+            self._telling.send({"problem": f"the code changes the test {item.nodeid}"})
         self._telling.begin(item.nodeid)
         yield
         if self._telling.end():
@@ -102,6 +106,11 @@ class Told:
                 self._telling.failed(what, call.excinfo.exconly(), call.excinfo.tb, values)
             else:
                 self._telling.failed(what, str(report.longrepr))
+
+
+def _code(item: Any) -> Any:
+    function = getattr(item, "obj", None)
+    return getattr(getattr(function, "__func__", function), "__code__", None)
 
 
 def _printed(text: str) -> list[Any]:

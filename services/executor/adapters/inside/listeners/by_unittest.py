@@ -8,10 +8,8 @@ import sys
 import unittest
 from typing import Any
 
-from .telling import Caught, Telling, front
+from .telling import COMMAND, Caught, Telling, front
 
-COMMAND = "command"
-"""The id of the one test that a command without tests of its own is."""
 _UNLOADED = "unittest.loader._FailedTest."
 
 

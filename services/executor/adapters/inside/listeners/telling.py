@@ -19,6 +19,8 @@ ROOT = "/work/repository"
 MESSAGE = 2000
 VALUE = 500
 FRAMES = 40
+COMMAND = "command"
+"""The id of the one test that a command without tests of its own is."""
 _STACK = re.compile(r'File "/work/repository/(.+)", line (\d+) in (\S+)')
 
 
