@@ -17,6 +17,7 @@ from services.executor.adapters.policy_file import usable_policy
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.workshop.start import workshop_for
 from services.executor.deciding import Deciding
+from services.executor.defects import Jobs, RunsTests, for_jobs
 from services.executor.ports import Hands, Rehearse
 from services.executor.settings import Settings
 
@@ -25,27 +26,30 @@ LOG_BYTES = 48 * 1024
 
 def build(
     settings: Settings, chassis: Chassis, *, rehearse: Rehearse | None = None, hands: Callable[[Target], Hands] | None = None,
-    crash: Callable[[str], None] = lambda _: None,
+    workshop: RunsTests | None = None, crash: Callable[[str], None] = lambda _: None,
 ) -> Room:
-    """Tests pass hands, a rehearsal, and a `crash` that is called at received, decided, claimed, before_effect, after_effect and
-    before_return."""
+    """Tests pass hands, a rehearsal, a workshop, and a `crash` that is called at received, decided, claimed, before_effect,
+    after_effect and before_return."""
     engine = Engine(settings.docker_host)
     hands_on = hands or HandsFor(settings, engine, chassis.clock)
     policy = Path(settings.policy)
     deciding = Deciding(chassis, hands_on, rehearse or rehearsal_for(settings, engine), lambda: usable_policy(policy), crash)
     acting = Acting(chassis, hands_on, crash)
     answers = Answers(chassis, hands_on)
-    workshop = workshop_for(settings, engine, chassis.blobs)
+    tests = workshop or workshop_for(settings, engine, chassis.blobs)
+    jobs = Jobs(chassis, tests, crash)
 
     return Room(
         name="executor",
         handlers={
-            ev.Planned: deciding.planned, ev.Rehearsed: deciding.rehearsed, ev.Approved: deciding.approved,
-            ev.Applying: acting.applying, ev.ApplyFailed: acting.undo_due, ev.NotRecovered: acting.undo_due,
-            ev.RollingBack: acting.rolling_back, ev.Cancelled: acting.cancelled,
+            ev.Planned: for_jobs(jobs.planned, deciding.planned), ev.Rehearsed: for_jobs(jobs.rehearsed, deciding.rehearsed),
+            ev.Approved: deciding.approved, ev.Applying: for_jobs(jobs.applying, acting.applying),
+            ev.ApplyFailed: acting.undo_due, ev.NotRecovered: acting.undo_due,
+            ev.RollingBack: for_jobs(jobs.rolling_back, acting.rolling_back),
+            ev.Cancelled: for_jobs(jobs.cancelled, acting.cancelled),
         },
         timers={"expiry": deciding.expiry},
-        responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs, rq.RunTests: workshop.run_tests},
+        responders={rq.Inspect: answers.inspect, rq.Logs: answers.logs, rq.RunTests: tests.run_tests},
         shielded=frozenset({ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled}),
         on_start=(lambda: look_around(settings, engine),),
     )

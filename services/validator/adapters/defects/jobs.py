@@ -1,22 +1,20 @@
 """Has a job's tests run, by asking the executor, and keeps what is said of them small and free of secrets."""
 
-import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from opentelemetry.trace import Span
 
 from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.jobs import baseline_of, diff_of, job_of, paths_of, patch_of
 from autopatch.chassis.redaction import redact
-from autopatch.chassis.room import Heard, Reject
+from autopatch.chassis.room import Heard
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
-from autopatch.contract.actions import PatchCode
-from autopatch.contract.code import CodeJob, Report, Reports, TestCase, TestTable
+from autopatch.contract.code import Report, Reports, TestCase, TestTable
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.requests import RanTests, Rechecked, RunTests
 from autopatch.repair.judging import Baseline, expected
-from autopatch.repair.tree import read_archive
 from services.validator import defects
 
 BASELINE_RUNS = 3
@@ -36,13 +34,13 @@ class Jobs:
 
     async def reproduce(self, heard: Heard) -> Sequence[ev.Event]:
         """Runs the unchanged copy three times. Raises Unavailable."""
-        job = _job(heard.incident)
+        job = job_of(heard.incident)
         limit_s = min(LONGEST_S, START_S + BASELINE_RUNS * job.suite_s)
         with span("reproduce by tests", runs=BASELINE_RUNS) as current:
             ran, ref = await self._run(RunTests(
                 incident_id=heard.incident.id, job=job, unchanged=BASELINE_RUNS, limit_s=limit_s
             ))
-            baseline = expected(ran.reports, await self._paths(job))
+            baseline = expected(ran.reports, await paths_of(self._chassis.blobs, job))
             _tell(current, ran, baseline)
             decided = _redacted(defects.reproduced(baseline, ran, ref, fitted))
             current.set_attribute("verdict", decided.name)
@@ -50,8 +48,8 @@ class Jobs:
 
     async def validate(self, heard: Heard) -> Sequence[ev.Event]:
         """Runs both copies once in a fresh sandbox, and holds the changed one against the runs that reproduced the fault."""
-        job, diff = _job(heard.incident), await self._diff(heard.incident)
-        baseline = await self._baseline(heard.incident)
+        job, diff = job_of(heard.incident), (await diff_of(self._chassis.blobs, patch_of(heard.incident)))[0]
+        baseline = await baseline_of(self._chassis.blobs, heard.incident)
         limit_s = min(LONGEST_S, START_S + 2 * job.suite_s)
         with span("judge recovery by tests", incident_attempt=heard.incident.attempts) as current:
             ran, ref = await self._run(RunTests(
@@ -78,35 +76,6 @@ class Jobs:
             if last or not any(report.ended == "lost" for report in reports.reports):
                 break
         return reports, ran.reports
-
-    async def _baseline(self, incident: Incident) -> Baseline:
-        found = incident.last(ev.Reproduced)
-        if found is None or found.tests is None or found.tests.report is None:
-            raise Reject(f"incident {incident.id} was applied without runs that reproduced its fault")
-        known = Reports.model_validate_json(await self._chassis.blobs.get(found.tests.report))
-        return expected(known.reports, await self._paths(_job(incident)))
-
-    async def _paths(self, job: CodeJob) -> Collection[str]:
-        """The repository's files: what cannot be imported may be one of them. Raises ContractError for no snapshot at all."""
-        data = await self._chassis.blobs.get(job.snapshot)
-        return frozenset(await asyncio.to_thread(read_archive, data))
-
-    async def _diff(self, incident: Incident) -> BlobRef:
-        """The plan's diff with its size, which a plan does not tell."""
-        planned = incident.last(ev.Planned)
-        actions = [step.action for step in planned.plan.steps] if planned else []
-        patches = [action for action in actions if isinstance(action, PatchCode)]
-        if len(patches) != 1 or len(actions) != 1:
-            raise Reject(f"incident {incident.id}: a job's plan is exactly one patch of code")
-        name = patches[0].diff
-        return await self._chassis.blobs.put(await self._chassis.blobs.get(BlobRef(name=name, size=0, digest=name)))
-
-
-def _job(incident: Incident) -> CodeJob:
-    job = incident.opened.job
-    if job is None:
-        raise Reject(f"incident {incident.id} is no job")
-    return job
 
 
 def _redacted(event: ev.Event) -> ev.Event:
