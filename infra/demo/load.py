@@ -6,17 +6,21 @@ A number written into the rate file changes the rate (requests per second) withi
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
 import signal
 from collections import deque
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 CURRENCIES = ("EUR", "EUR", "EUR", "USD", "USD", "GBP", "JPY", "CHF", "CHF", "EUR")
+DAYS = (1, 3, 130, 9, 20, 2, 60, 30, 5, 100, 200, 12, 40, 7, 0, 80)
+"""Days between a payment and its refund, again and again: one of eight comes after four months."""
 CLIENT_TIMEOUT_S = 10.0
 MAX_IN_FLIGHT = 900
 """More would only run out of file descriptors; a request that is due beyond it counts as timed out."""
@@ -64,6 +68,7 @@ class Load:
     refund_share: float = 0.2
     seed: int = 7
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=200_000))
+    _days: Iterator[int] = field(default_factory=lambda: itertools.cycle(DAYS))
     _idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
     _running: dict[asyncio.Task[None], float] = field(default_factory=dict)
 
@@ -101,11 +106,14 @@ class Load:
 
     def _start(self, due: float, dice: random.Random) -> None:
         path = "/refunds" if dice.random() < self.refund_share else "/payments"
-        body = json.dumps({"amount_cents": dice.randint(100, 50_000), "currency": dice.choice(CURRENCIES)})
+        amount = dice.randint(100, 50_000)
+        order = {"amount_cents": amount, "currency": dice.choice(CURRENCIES)}
+        if path == "/refunds":
+            order |= {"days": next(self._days), "instalments": 1 + amount % 3}
         if len(self._running) >= MAX_IN_FLIGHT:
             self.samples.append(Sample(due, CLIENT_TIMEOUT_S, 0))
             return
-        task = asyncio.get_running_loop().create_task(self._one(due, path, body.encode()))
+        task = asyncio.get_running_loop().create_task(self._one(due, path, json.dumps(order).encode()))
         self._running[task] = due
         task.add_done_callback(self._running.pop)
 

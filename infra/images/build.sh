@@ -4,6 +4,8 @@
 #   autopatch-sandbox-node:SUITE         Node with its test runner, npm, and a Python for the driver of the tests; also tagged :latest
 #   autopatch-demo-payments:1    the demo service, good release
 #   autopatch-demo-payments:2    the same with the bad release
+#   autopatch-demo-payments:3    the same with the release that raises on some refunds
+# `build.sh --from FOLDER TAG` builds autopatch-demo-payments:TAG, and only that, of a repository that ../demo/repository.py laid out.
 # The bases are AUTOPATCH_BASE_IMAGE (such as python:3.11-slim) when that is set and can be pulled, else they are made of
 # Debian packages with mmdebstrap, which needs root but no image registry. AUTOPATCH_SUITE: default, this machine's release.
 # The engine is the one that DOCKER_HOST names, else the default one; `engine.sh start DIR` gets one.
@@ -138,18 +140,21 @@ build_node() {
 # --- the demo service -----------------------------------------------------------------------------------------------
 
 # /app holds the service, its load and its rehearsal; of the releases only the one that this image is.
-lay_out() { # release folder
+lay_out() { # release-or-tag folder [repository]
   mkdir -p "$2/app/payments/releases" "$2/etc/payments"
-  cp "$demo/load.py" "$demo/rehearse.py" "$2/app/"
-  cp "$demo"/payments/*.py "$2/app/payments/"
-  cp "$demo/payments/releases/__init__.py" "$demo/payments/releases/r$1.py" "$2/app/payments/releases/"
-  echo "$1" >"$2/app/payments/RELEASE"
+  local source=${3:-$demo} release=$1
+  if [ -f "$source/payments/RELEASE" ]; then release=$(cat "$source/payments/RELEASE"); fi
+  cp -P "$source/load.py" "$source/rehearse.py" "$2/app/"
+  cp -P "$source"/payments/*.py "$2/app/payments/"
+  cp -RP "$source/payments/releases/__init__.py" "$source/payments/releases/r$release"* "$2/app/payments/releases/"
+  find "$2/app" -name __pycache__ -prune -exec rm -rf {} +
+  echo "$release" >"$2/app/payments/RELEASE"
   chmod -R u=rwX,go=rX "$2"
 }
 
-build_payments() { # release
+build_payments() { # release-or-tag [repository]
   local image=$payments:$1 folder=$work/$1 inputs container
-  lay_out "$1" "$folder"
+  lay_out "$1" "$folder" "${2:-}"
   inputs=$( { docker image inspect --format '{{.Id}}' "$base"; cd "$folder" && find . -type f | sort | xargs sha256sum; } | digest)
   if has "$image" "$inputs"; then say "$image is up to date"; return; fi
   say "$image: copying the service onto $base"
@@ -164,9 +169,15 @@ build_payments() { # release
 
 need_engine
 build_base
+if [ "${1:-}" = --from ]; then
+  [ $# = 3 ] && [ -f "$2/payments/RELEASE" ] || die "build.sh --from FOLDER TAG: FOLDER is a repository that ../demo/repository.py laid out"
+  build_payments "$3" "$2"
+  echo "$payments:$3"
+  exit 0
+fi
 build_node
 docker tag "$base" autopatch-sandbox:latest
 docker tag "$node" autopatch-sandbox-node:latest
-for release in 1 2; do build_payments "$release"; done
+for release in 1 2 3; do build_payments "$release"; done
 say "done"
-printf '%s\n' "$base" "$payments:1" "$payments:2" "$node"
+printf '%s\n' "$base" "$payments:1" "$payments:2" "$payments:3" "$node"

@@ -1,4 +1,4 @@
-"""The demo service in its container, the load on it, and the two ways to break it."""
+"""The demo service in its container, the load on it, and the ways to break it."""
 
 import json
 import shutil
@@ -120,6 +120,10 @@ class Payments:
     def release_bad(self) -> None:
         """Fault `release`: version 2 is deployed, which fails on a share of the requests."""
         self.deploy("2")
+
+    def release_raising(self) -> None:
+        """Fault `code`: version 3 is deployed, which raises on a share of the refunds."""
+        self.deploy("3")
 
     def log_lines(self, lines: int = 20) -> str:
         """The last lines of the service's log."""

@@ -15,7 +15,7 @@ from payments import logs
 from payments.config import Config, ConfigError, load, public
 from payments.database import DatabaseError
 from payments.lifetime import stop_event
-from payments.service import Fee, Service
+from payments.service import Fee, Refund, Service
 
 log = logging.getLogger("payments")
 RELEASE_FILE = Path(__file__).parent / "RELEASE"
@@ -43,11 +43,11 @@ async def wait_for_database(service: Service, within_s: float = 10) -> None:
             await asyncio.sleep(0.05)
 
 
-async def run(options: argparse.Namespace, config: Config, fee_cents: Fee) -> int:
+async def run(options: argparse.Namespace, config: Config, fee_cents: Fee, refund: Refund | None) -> int:
     """Serves until it is told to stop; the exit code."""
     stop = stop_event(end_with_parent=options.end_with_parent)
     database_port = options.database_port or config.database.port
-    service = Service(options.config, config, options.release, fee_cents, database_port)
+    service = Service(options.config, config, options.release, fee_cents, database_port, refund)
     database = await start_database(options, database_port) if options.with_database else None
     runner = web.AppRunner(service.app(), access_log=None, handle_signals=False)
     try:
@@ -101,11 +101,11 @@ def main() -> None:
     options = parse()
     try:
         config = load(options.config)
-        fee_cents = import_module(f"payments.releases.r{options.release}").fee_cents
+        release = import_module(f"payments.releases.r{options.release}")
     except (ConfigError, ModuleNotFoundError) as error:
         sys.exit(_complain(f"payments: cannot start with {options.config}, release {options.release}: {error}"))
     logs.configure(config.service_name, options.release)
-    sys.exit(asyncio.run(run(options, config, fee_cents)))
+    sys.exit(asyncio.run(run(options, config, release.fee_cents, getattr(release, "refund", None))))
 
 
 def _complain(message: str) -> int:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ SLOW_WAIT_S = 0.25
 """A longer wait for a connection is worth a warning, one a second at most."""
 
 Fee = Callable[[int, str], int]
+Refund = Callable[[int, int, Mapping[str, Any]], dict[str, Any]]
+"""Amount and fee in cents, and the order, to what the answer adds. Raises ValueError for an order that is none."""
 FAULTS_OF_THE_RELEASE = (ArithmeticError, AttributeError, LookupError, TypeError)
 
 
@@ -37,12 +39,15 @@ class NeedsRestart(ConfigError):
 class Service:
     """One running release with one configuration."""
 
-    def __init__(self, path: Path, config: Config, release: str, fee_cents: Fee, database_port: int) -> None:
+    def __init__(
+        self, path: Path, config: Config, release: str, fee_cents: Fee, database_port: int, refund: Refund | None = None
+    ) -> None:
         self.path = path
         self.config = config
         self.release = release
         self.metrics = Metrics(release)
         self._fee_cents = fee_cents
+        self._refund = refund
         self._warned = 0.0
         database = config.database
         self.pool: Pool[Client] = Pool(
@@ -104,13 +109,25 @@ class Service:
                 raise ValueError
         except (KeyError, TypeError, ValueError):
             return Reply(400, {"error": 'send {"amount_cents": 1250, "currency": "EUR"}'})
+        part, more = "fee", dict[str, Any]()
         try:
             fee = self._fee_cents(amount, currency)
+            if kind == "refunds" and self._refund:
+                part = "refund"
+                more = self._refund(amount, fee, order)
+        except ValueError as error:
+            return Reply(400, {"error": str(error)})
         except FAULTS_OF_THE_RELEASE as error:
-            fields = {"route": request.path, "currency": currency, "error": f"{error.__class__.__name__}: {error}"}
-            log.error("cannot compute the fee", extra={"fields": fields})
-            return Reply(500, {"error": "internal error"})
-        return await self._insert({"insert": kind, "amount_cents": amount, "currency": currency, "fee_cents": fee})
+            return self._fault(part, request.path, order, error)
+        status, body = await self._insert({"insert": kind, "amount_cents": amount, "currency": currency, "fee_cents": fee})
+        return Reply(status, {**body, **more} if status == 200 else body)
+
+    def _fault(self, part: str, route: str, order: Mapping[str, Any], error: Exception) -> Reply:
+        told = {name: order[name] for name in ("currency", "days", "instalments") if name in order}
+        fields = {"route": route, **told, "error": f"{error.__class__.__name__}: {error}"}
+        log.error(f"cannot compute the {part}", extra={"fields": fields}, exc_info=error)
+        self.metrics.exceptions.labels(part).inc()
+        return Reply(500, {"error": "internal error"})
 
     async def _insert(self, row: dict[str, Any]) -> Reply:
         start = time.perf_counter()

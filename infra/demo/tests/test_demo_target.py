@@ -52,11 +52,12 @@ def test_each_demo_alert_stands_for_one_check_with_the_alert_s_threshold(target:
 @pytest.mark.parametrize("file", RUNBOOKS, ids=lambda f: f.stem)
 def test_a_runbook_only_does_what_the_target_allows(file: Path, target: Target) -> None:
     runbook, text = front_matter(file), file.read_text()
-    assert runbook["causes"] and runbook["actions"] and runbook["owner"] and runbook["severity"] == "critical"
+    assert runbook["causes"] and runbook["owner"] and runbook["severity"] == "critical"
+    assert runbook.get("actions") or list(file.with_suffix("").glob("test_*.py")), "what to do, or a test of what to mend"
     assert runbook["service"] == target.match["service"]
     assert all(target.check_for(alert) for alert in runbook["alert"])
     assert all(f"\n## {section}\n" in text for section in ("Meaning", "Impact", "Diagnosis", "Mitigation"))
-    for action in runbook["actions"]:
+    for action in runbook.get("actions", ()):
         assert action.keys() <= TypeAdapter[Any](Action).validate_python(action).__class__.model_fields.keys()
         if action["kind"] == "set_config":
             config = target.config(str(action["file"]))
@@ -66,6 +67,6 @@ def test_a_runbook_only_does_what_the_target_allows(file: Path, target: Target) 
             assert bounds.min <= value <= bounds.max
 
 
-def test_both_causes_have_a_runbook() -> None:
+def test_each_cause_has_a_runbook() -> None:
     causes = [cause for file in RUNBOOKS for cause in front_matter(file)["causes"]]
-    assert sorted(causes) == ["bad_release", "pool_exhausted"]
+    assert sorted(causes) == ["bad_release", "bad_release", "pool_exhausted"]
