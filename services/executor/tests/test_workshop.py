@@ -82,7 +82,7 @@ async def test_candidates_are_tried_in_turn_until_enough_have_passed(bench: Benc
     job = await bench.job(REPOSITORY, test_s=1)
     exits = CALC.replace("return a - b", "raise SystemExit(0)")
     tries = [trial("same"), trial("import", calc_py="import nothing_like_it"), trial("gone", calc_py=None)]
-    tries += [trial("exits", calc_py=exits), trial("good", calc_py=GOOD), trial("better", calc_py=GOOD), trial("late", calc_py=GOOD)]
+    tries += [trial("exits", calc_py=exits), *(trial(name, calc_py=GOOD) for name in ("good", "better", "late"))]
     reports = await bench.run(job, tries, only=(f"{T}test_add", f"{T}Unit::test_equal"), enough=2)
     assert [report.trial for report in reports] == ["same", "import", "gone", "exits", "good", "better"]
     same, broken, gone, ending, good, _ = reports

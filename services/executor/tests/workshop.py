@@ -10,7 +10,7 @@ from autopatch.contract.code import CodeJob, FileChange, Report, Reports, Trial,
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.model import digest
 from autopatch.contract.requests import RanTests, RunTests
-from autopatch.repair.tree import read_archive
+from autopatch.repair.tree import Tree, read_archive
 from services.executor.adapters.sandbox.job import Sandbox
 from services.executor.adapters.workshop.batch import Batch, Run, sources
 from services.executor.adapters.workshop.responder import Workshop
@@ -59,12 +59,22 @@ def of(name: str, changes: Mapping[str, str | bytes | None]) -> Trial:
     return Trial(id=name, changes=tuple(FileChange(path=path, content=encoded(content)) for path, content in changes.items()))
 
 
+class Ready:
+    """Images that have everything."""
+
+    def __init__(self, python: str, node: str) -> None:
+        self._images = {"python": python, "node": node}
+
+    async def image_for(self, job: CodeJob, tree: Tree) -> str:
+        return self._images[job.toolchain]
+
+
 class Bench:
     """A workshop over a sandbox, with blobs in memory."""
 
     def __init__(self, sandbox: Sandbox, image: str, node: str = "", inside: Mapping[str, bytes] | None = None) -> None:
         self.blobs = Kept()
-        self.workshop = Workshop(sandbox, self.blobs, {"python": image, "node": node}, inside)
+        self.workshop = Workshop(sandbox, self.blobs, Ready(image, node), inside)
         self._sandbox, self._image, self._inside = sandbox, image, inside or sources()
         self.answer: RanTests | None = None
 

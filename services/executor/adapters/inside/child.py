@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from .listeners import pristine
-from .listeners.telling import Send, Telling
+from .listeners.telling import Send, Telling, front
 
 ZONES = ("UTC", "<-07>7", "<+0545>-5:45", "<+13>-13", "<-0330>3:30")
 """POSIX time zones, one for each run of the unchanged copy; candidates have the first."""
@@ -115,6 +115,8 @@ def work(wanted: dict[str, Any], token: str, before: pristine.Marks, reports: in
     os.environ.update(environment(wanted["run"]))
     time.tzset()
     random.seed(wanted["run"])
+    if os.path.isdir("src") and not os.path.exists("src/__init__.py"):
+        front("src")  # as if it were installed
 
     def send(said: dict[str, Any]) -> None:
         data = (token + " " + json.dumps(said) + "\n").encode()

@@ -16,7 +16,7 @@ from docker.utils.socket import STDERR, frames_iter
 from autopatch.contract.errors import Unavailable
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.job import Job, Outcome
-from services.executor.adapters.sandbox.limits import WORK, Limits, archive, container_options, volume_options
+from services.executor.adapters.sandbox.limits import GO, WORK, Limits, archive, container_options, volume_options
 from services.executor.adapters.sandbox.output import Capped
 from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself
 
@@ -133,7 +133,7 @@ def _begin(client: DockerClient, run: _Run, job: Job) -> None:
     if not run.attached.wait(_GRACE_S):
         raise Unavailable("docker", "the sandbox's output cannot be read")
     client.api.start(run.name)
-    client.api.put_archive(run.name, WORK, archive(job.files))
+    client.api.put_archive(run.name, WORK, archive({**job.files, GO: b""}))
 
 
 def _end(client: DockerClient, run: _Run) -> dict[str, Any]:

@@ -15,8 +15,11 @@ NOBODY = 65534
 WORK = "/work"
 MIB = 1024 * 1024
 GO = ".autopatch-go"
+SITE = "/opt/autopatch/site"
+"""Where images with a repository's dependencies have Python's; Node's are in /node_modules."""
 ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
+    "PATH": f"{SITE}/bin:/node_modules/.bin:/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8",
+    "PYTHONDONTWRITEBYTECODE": "1",
 }
 _STARTER = f"until [ -e {WORK}/{GO} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; "
 """Files can be put into a sized volume only while a container runs, so the command waits for the last of them."""
@@ -86,24 +89,24 @@ def _ulimits(limits: Limits, inside: bool) -> list[Ulimit]:
     return [Ulimit(name=name, soft=bound, hard=bound) for name, bound in bounds.items()]
 
 
-def archive(contents: Mapping[str, bytes]) -> bytes:
-    """Files owned by nobody, and last of all the one that the command waits for."""
+def archive(contents: Mapping[str, bytes], owner: int = NOBODY) -> bytes:
+    """Files in their order, with their folders."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as tar:
         folders: set[str] = set()
-        for path, data in [*contents.items(), (GO, b"")]:
+        for path, data in contents.items():
             parts = path.split("/")
             for depth in range(1, len(parts)):
                 folder = "/".join(parts[:depth])
                 if folder not in folders:
                     folders.add(folder)
-                    tar.addfile(_entry(folder, 0, tarfile.DIRTYPE))
-            tar.addfile(_entry(path, len(data), tarfile.REGTYPE), io.BytesIO(data))
+                    tar.addfile(_entry(folder, 0, tarfile.DIRTYPE, owner))
+            tar.addfile(_entry(path, len(data), tarfile.REGTYPE, owner), io.BytesIO(data))
     return made.getvalue()
 
 
-def _entry(name: str, size: int, kind: bytes) -> tarfile.TarInfo:
+def _entry(name: str, size: int, kind: bytes, owner: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.type, entry.uid, entry.gid = size, kind, NOBODY, NOBODY
+    entry.size, entry.type, entry.uid, entry.gid = size, kind, owner, owner
     entry.mode = 0o755 if kind == tarfile.DIRTYPE else 0o644
     return entry

@@ -4,6 +4,7 @@ from autopatch.chassis.chassis import Blobs
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.limits import MIB, Limits
+from services.executor.adapters.images.prepare import Images
 from services.executor.adapters.workshop.responder import Workshop
 from services.executor.settings import Settings
 
@@ -15,4 +16,4 @@ def workshop_for(settings: Settings, engine: Engine, blobs: Blobs) -> Workshop:
     """In the sandboxes of that engine."""
     limits = Limits(cpus=settings.sandbox_cpus, output=REPORTS)
     sandbox = DockerSandbox(engine, limits, slots=settings.sandbox_slots, runtime=settings.sandbox_runtime)
-    return Workshop(sandbox, blobs, {"python": settings.python_image, "node": settings.node_image})
+    return Workshop(sandbox, blobs, Images(engine, sandbox, settings.python_image, settings.node_image))

@@ -1,0 +1,100 @@
+"""What a repository needs installed, by the files that say so, and whether an image has it. No input or output."""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from autopatch.repair.tree import Tree
+
+GROUPS = ("test", "tests", "testing", "dev")
+"""Extras and dependency groups that tests may need."""
+_OTHER_PURPOSES = ("doc", "lint", "release", "bench", "deploy")
+LIST = "import importlib.metadata as m, json; print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
+"""A Python program that prints what is installed."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """`files` go to where the installer runs; `lines` are requirements, or "npm"."""
+
+    files: Mapping[str, bytes]
+    lines: tuple[str, ...]
+
+
+def python_needs(tree: Tree) -> Needs:
+    """Of requirements files and pyproject.toml. Raises ValueError with the file's name for one that cannot be read."""
+    files = {path: data for path, data in tree.items() if _is_requirements(path)}
+    lines = [line for path, data in sorted(files.items()) for line in _lines(path, data)]
+    if "pyproject.toml" in tree:
+        lines += _of_project(tree["pyproject.toml"])
+    return only(lines)
+
+
+def only(lines: Sequence[str]) -> Needs:
+    """These requirements."""
+    return Needs({"requirements.txt": "\n".join(lines).encode()}, tuple(dict.fromkeys(lines)))
+
+
+def node_needs(tree: Tree) -> Needs:
+    """Of package.json and its lock. Raises ValueError with the file's name for one that cannot be read."""
+    files = {name: tree[name] for name in ("package.json", "package-lock.json", "npm-shrinkwrap.json") if name in tree}
+    if "package.json" not in files:
+        return Needs({}, ())
+    try:
+        package = json.loads(files["package.json"])
+    except ValueError as error:
+        raise ValueError(f"package.json: {error}") from error
+    wanted = any(package.get(kind) for kind in ("dependencies", "devDependencies")) if isinstance(package, dict) else False
+    return Needs(files, ("npm",) if wanted else ())
+
+
+def lacking(needs: Needs, installed: Mapping[str, str]) -> list[str]:
+    """Requirements that an image with these distributions does not meet; what is no plain requirement counts as one."""
+    known: dict[str, str] = {canonicalize_name(name): version for name, version in installed.items()}
+    return [line for line in needs.lines if not _met(line, known)]
+
+
+def _met(line: str, known: Mapping[str, str]) -> bool:
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        return False
+    if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+        return True
+    version = known.get(canonicalize_name(requirement.name))
+    plain = not requirement.extras and not requirement.url
+    return version is not None and plain and requirement.specifier.contains(version, True)
+
+
+def _is_requirements(path: str) -> bool:
+    name, folder = PurePosixPath(path).name.lower(), PurePosixPath(path).parent.as_posix()
+    if not name.endswith(".txt") or any(purpose in name for purpose in _OTHER_PURPOSES):
+        return False
+    return (folder == "." and "requirements" in name) or folder == "requirements"
+
+
+def _lines(path: str, data: bytes) -> Iterator[str]:
+    """Without comments, references to files that are read anyway, the repository itself, and options of the installer."""
+    for line in data.decode(errors="replace").replace("\\\n", " ").splitlines():
+        line = " ".join(line.split(" #")[0].split(" --hash")[0].split())
+        if line and not line.startswith(("#", "-", ".")):
+            yield line
+
+
+def _of_project(data: bytes) -> list[str]:
+    try:
+        said = tomllib.loads(data.decode())
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"pyproject.toml: {error}") from error
+    project: dict[str, Any] = said.get("project", {})
+    extras, groups = project.get("optional-dependencies", {}), said.get("dependency-groups", {})
+    found = [*project.get("dependencies", ())]
+    for group in GROUPS:
+        found += [*extras.get(group, ()), *groups.get(group, ())]
+    return [line for line in found if isinstance(line, str) and not line.startswith(f"{project.get('name', '')}[")]
