@@ -71,12 +71,12 @@ def _script(files: Tree) -> str:
 def _python(files: Tree) -> Tests | None:
     tests = [path for path in files if _PYTHON.search(path)]
     if configured := _configured(files):
-        return Tests(("pytest", "-q"), "python", f"{configured} configures pytest")
+        return Tests(("python3", "-m", "pytest", "-q"), "python", f"{configured} configures pytest")
     if not tests:
         return None
     texts = {path: files[path].decode(errors="replace") for path in tests}
     if any(_PYTEST.search(text) for text in texts.values()) or not any("unittest" in text for text in texts.values()):
-        return Tests(("pytest", "-q"), "python", f"{tests[0]} is a test")
+        return Tests(("python3", "-m", "pytest", "-q"), "python", f"{tests[0]} is a test")
     folder = PurePosixPath(tests[0]).parent
     start = () if str(folder) == "." else ("-s", str(folder), *(("-t", ".") if f"{folder}/__init__.py" in files else ()))
     return Tests(("python", "-m", "unittest", "discover", *start), "python", f"{tests[0]} uses unittest and nothing pytest")

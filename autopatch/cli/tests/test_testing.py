@@ -7,7 +7,7 @@ import pytest
 from autopatch.cli.testing import guessed, said
 from autopatch.contract.errors import OperatorError
 
-PYTEST, NODE = ("pytest", "-q"), ("node", "--test")
+PYTEST, NODE = ("python3", "-m", "pytest", "-q"), ("node", "--test")
 UNIT = b"import unittest\nclass T(unittest.TestCase):\n    def test_x(self): ...\n"
 
 
@@ -34,7 +34,7 @@ def test_the_command_follows_from_the_files(files: dict[str, bytes], command: tu
 @pytest.mark.parametrize(("files", "says"), [
     ({"a.py": b"", "README.md": b""}, "no tests"),
     ({"package.json": json.dumps({"scripts": {"test": "jest"}}).encode(), "a.test.js": b""}, "'jest'"),
-    ({"test_a.py": b"def test_x(): ...\n", "a.test.js": b""}, "both pytest -q and node --test"),
+    ({"test_a.py": b"def test_x(): ...\n", "a.test.js": b""}, "both python3 -m pytest -q and node --test"),
 ])
 def test_what_cannot_be_guessed_is_asked_for(files: dict[str, bytes], says: str) -> None:
     with pytest.raises(OperatorError, match=says) as asked:
