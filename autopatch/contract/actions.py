@@ -52,6 +52,7 @@ class PatchCode(Word):
     diff: str = Field(description="SHA-256 of the diff")
     base: str = Field(description="commit that the diff applies to; of a defect job, the digest of its tree")
     files: tuple[str, ...] = later((), "what it changes")
+    job: str = later("", "of a running target: SHA-256 of the CodeJob whose tests prove it, in the object store")
 
 
 class RunCommand(Word):

@@ -42,7 +42,7 @@ HEARS: Mapping[str, tuple[type[ev.Event], ...]] = {
 
 SERVES: Mapping[str, tuple[type[rq.Request], ...]] = {
     "knowledge": (rq.Search, rq.Recall, rq.IndexCode),
-    "executor": (rq.Inspect, rq.Logs, rq.RunTests),
+    "executor": (rq.Inspect, rq.Logs, rq.RunTests, rq.Snapshot),
     "validator": (rq.Recheck,),
     "monitor": (rq.Silenced,),
 }
@@ -50,7 +50,7 @@ SERVES: Mapping[str, tuple[type[rq.Request], ...]] = {
 ASKS: Mapping[str, tuple[type[rq.Request], ...]] = {
     "monitor": (),
     "diagnosis": (rq.Search, rq.Recall, rq.Inspect, rq.Logs, rq.RunTests, rq.IndexCode),
-    "planner": (rq.Search, rq.Recall, rq.Inspect, rq.RunTests),
+    "planner": (rq.Search, rq.Recall, rq.Inspect, rq.RunTests, rq.Snapshot, rq.IndexCode),
     "executor": (rq.Recheck, rq.Silenced),
     "validator": (rq.RunTests,),
     "knowledge": (),

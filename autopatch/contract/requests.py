@@ -52,6 +52,7 @@ class RunbookPlan(Word):
     service: str = ""
     actions: tuple[dict[str, str | int | float | bool], ...]
     source: str = ""
+    attached: dict[str, str] = Field(default_factory=dict, description="tests that show the fault, by path in the repository")
 
 
 class Lesson(Word):
@@ -185,6 +186,25 @@ class RanTests(Word):
 RunTests.reply = RanTests
 
 
+class Snapped(Word):
+    """A target's source as a job, and the commit that runs."""
+
+    job: CodeJob
+
+
+class Snapshot(Request):
+    """A target's repository as it is built from, as a job; `attached` are tests that a runbook brings, by path.
+
+    Asked of the executor, the only room that reaches targets and their repositories.
+    """
+
+    subject: ClassVar[str] = "executor.snapshot"
+    reply: ClassVar[type[Word]] = Snapped
+    timeout_s: ClassVar[float] = 60.0
+    target: str
+    attached: dict[str, str] = Field(default_factory=dict)
+
+
 class Indexed(Word):
     """How much of a repository knowledge holds now."""
 
@@ -201,4 +221,4 @@ class IndexCode(Request):
     job: CodeJob
 
 
-REQUESTS: tuple[type[Request], ...] = (Search, Recall, Inspect, Logs, Recheck, Silenced, RunTests, IndexCode)
+REQUESTS: tuple[type[Request], ...] = (Search, Recall, Inspect, Logs, Recheck, Silenced, RunTests, Snapshot, IndexCode)

@@ -54,6 +54,7 @@ class DockerRuntime(Strict):
     releases: tuple[str, ...] = Field(min_length=1, description="known releases, oldest first")
     reload_signal: str = ""
     reload_url: str = Field(default="", description="POSTed to; 2xx means reloaded")
+    source: str = Field(default="", description="folder in the image that is the repository's root; '' when code is not patched")
 
 
 class ProcessRuntime(Strict):
