@@ -17,7 +17,7 @@ from services.executor.adapters.policy_file import usable_policy
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.workshop.start import workshop_for
 from services.executor.deciding import Deciding
-from services.executor.defects import Jobs, RunsTests, for_jobs
+from services.executor.adapters.defects.jobs import Jobs, RunsTests, for_jobs
 from services.executor.ports import Hands, Rehearse
 from services.executor.settings import Settings
 

@@ -99,7 +99,8 @@ def test_an_agent_decides_without_clock_environment_network_or_vendor(room: str)
 def test_the_environment_is_read_in_settings_only() -> None:
     readers = [n for n in ALL if re.search(r"os\.environ|os\.getenv", (ROOT / n).read_text())]
     allowed = {"autopatch/chassis/settings.py"}
-    assert [n for n in readers if n not in allowed and not n.startswith(("infra/", "autopatch/cli/", "bench/"))] == []
+    elsewhere = ("infra/", "autopatch/cli/", "bench/", "services/executor/adapters/inside/")  # the last runs in the sandbox
+    assert [n for n in readers if n not in allowed and not n.startswith(elsewhere)] == []
 
 
 def test_only_the_executor_reaches_docker_and_it_asks_no_model() -> None:

@@ -1,0 +1,1 @@
+"""What the executor does with incidents that are jobs."""
