@@ -353,6 +353,13 @@ async def test_a_choice_that_only_the_visible_tests_support_is_given_to_the_mode
     assert llm.calls >= 1 and planned.model.calls == llm.calls
 
 
+async def test_without_a_model_edits_that_contradict_each_other_are_left_to_a_person() -> None:
+    rooms = Rooms(Repository({"shape.py": b"def area(w, h):\n    return w + h\n"}, {"t::test_area": "area(3, 1) == 2"}))
+    event = await say(rooms)
+    assert isinstance(event, ev.Escalated) and event.kind == "no_fix_found"
+    assert "disagree on generated inputs, so a person must choose" in event.reason
+
+
 async def test_a_model_that_is_away_does_not_hold_up_what_single_edits_found() -> None:
     rooms = Rooms(Repository({"shape.py": b"def area(w, h):\n    return w + h\n"}, {"t::test_area": "area(3, 1) == 2"}))
     planned = await plan(rooms, llm=ScriptedLlm(Unavailable("model endpoint", "down")))

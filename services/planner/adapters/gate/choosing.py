@@ -11,8 +11,11 @@ from autopatch.contract.errors import Unavailable
 from autopatch.repair.ranking import Survivor, change_size, lifts_constants, probe_inputs, rank
 from services.planner.adapters.gate.candidate import Tried, key_of
 from services.planner.adapters.gate.case import Case, first_change
+from services.planner.adapters.gate.tally import Tally
 from services.planner.adapters.gate.trials import Gate
 
+DISAGREE = "changes that pass the tests disagree on generated inputs"
+LIFTED = "it holds constants that only the tests hold"
 PROBED = 8
 """Changes that are told apart by generated inputs at most."""
 
@@ -24,6 +27,11 @@ class Ranked:
     order: tuple[Tried, ...] = ()
     survivors: tuple[Survivor, ...] = ()
     weak: str = ""
+
+    @property
+    def doubtful(self) -> bool:
+        """Something speaks against it; that nothing speaks for one of several is not that."""
+        return self.weak in (DISAGREE, LIFTED)
 
 
 async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
@@ -43,13 +51,22 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
     return Ranked(tuple(by_id[one.id] for one in order), order, weak)
 
 
+def left_to_a_person(found: Ranked, tally: Tally) -> Ranked:
+    """Doubtful edits are wrong too often to be taken unasked."""
+    for one in found.order:
+        tally.reject(one.candidate, f"it passes every test, but {found.weak}")
+    told = "; ".join(one.candidate.description[:120] for one in found.order[:3])
+    tally.notes.append(f"{found.weak}, so a person must choose: {told}")
+    return Ranked()
+
+
 def weakness(order: Sequence[Survivor]) -> str:
     """Why the first of them may well be one that only fits the visible tests; '' when nothing says so."""
     if order[0].lifted:
-        return "it holds constants that only the tests hold"
+        return LIFTED
     prints = {one.fingerprint for one in order}
     if len(prints) > 1:
-        return "changes that pass the tests disagree on generated inputs"
+        return DISAGREE
     if len(order) > 1 and prints == {()}:
         return "several different changes pass the tests, and nothing tells them apart"
     return ""

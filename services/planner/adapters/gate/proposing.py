@@ -63,5 +63,6 @@ def nothing_found(case: Case, outcome: Outcome, use: ModelUse) -> ev.Escalated:
         reason += f". Failed before: {'; '.join(f'{f.plan.summary}: {f.why}' for f in case.failures)}"
     if use.mode == "off":
         reason += ". What would help: a model (AUTOPATCH_LLM_MODE)"
-    kind = "format_error" if outcome.speechless else "no_fix_found"
-    return ev.Escalated(reason=redact(reason)[:REASON_LENGTH], room="planner", kind=kind)
+    return ev.Escalated(
+        reason=redact(reason)[:REASON_LENGTH], room="planner", kind="format_error" if outcome.speechless else "no_fix_found"
+    )

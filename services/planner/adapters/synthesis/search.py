@@ -10,7 +10,7 @@ from autopatch.contract.errors import Unavailable
 from services.planner.adapters.synthesis import lessons, templates
 from services.planner.adapters.gate.candidate import key_of
 from services.planner.adapters.gate.case import Case, Ground
-from services.planner.adapters.gate.choosing import Ranked, ranked
+from services.planner.adapters.gate.choosing import Ranked, left_to_a_person, ranked
 from services.planner.adapters.gate.proposing import Outcome
 from services.planner.adapters.gate.trials import Gate
 from services.planner.adapters.synthesis.prompting import Prompts, Size
@@ -61,6 +61,8 @@ class Search:
         found = found if found.order else await self._edited()
         if self._writer is not None and (found.weak or not found.order):
             found = await self._written(self._writer, found)
+        if self._writer is None and found.doubtful:
+            found = left_to_a_person(found, self._tally)
         return Outcome(found, self._tally, self._writer is not None and self._writer.speechless)
 
     async def _of_lessons(self) -> Ranked:
