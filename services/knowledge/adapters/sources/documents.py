@@ -1,4 +1,4 @@
-"""Markdown with front matter, as people write it: checked. Pure."""
+"""Markdown with front matter, as people write it: checked. Files are read by `read_folder` only."""
 
 import difflib
 import re
@@ -17,6 +17,7 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
 from autopatch.contract.requests import RunbookPlan
 from autopatch.contract.target import Strict
+from services.knowledge.adapters.sources.attachments import Attach, Patching, attached, beside, nothing_beside
 from services.knowledge.adapters.sources.sections import chunks, first_heading
 
 SUFFIXES = (".md", ".markdown", ".txt", ".rst")
@@ -24,7 +25,10 @@ LARGEST = 1_000_000
 LARGEST_FRONT = 20_000
 _FRONT = re.compile(r"\A---[ \t]*\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _ACTION: TypeAdapter[Any] = TypeAdapter(Action)
+PATCH_CODE = "patch_code"
 _KINDS = {kind.model_fields["kind"].default: kind for kind in get_args(get_args(Action)[0])}
+_ALONE = "{}: line {}: {}: code is patched alone, without other actions"
+_OTHERS = "give the other actions a runbook of their own; the planner has both then"
 
 
 class FrontMatter(Strict):
@@ -41,6 +45,7 @@ class FrontMatter(Strict):
     tags: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     actions: tuple[dict[str, Scalar], ...] = ()
+    patch_code: Patching | None = Field(default=None, description="the action patch_code, with tests that show the fault")
 
     @field_validator("alert", "causes", "tags", mode="before")
     @classmethod
@@ -65,38 +70,39 @@ class Document:
         return "runbook" if self.runbook else "document"
 
 
-def read(source: str, text: str) -> Document:
-    """Raises OperatorError that names file, line and field."""
+def read(source: str, text: str, attach: Attach = nothing_beside) -> Document:
+    """`attach` gives the texts of attached tests. Raises OperatorError that names file, line and field."""
     if len(text) > LARGEST:
         raise OperatorError(f"{source}: {len(text):,} characters, more than {LARGEST:,}", tip="cut it into several files")
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     front = _FRONT.match(text)
     if front is None and re.match(r"---[ \t]*\n", text):
         raise OperatorError(f"{source}: line 1: the front matter does not end", tip="close it with a line ---")
-    head = _front_matter(source, front["yaml"]) if front else None
+    head, tests = _front_matter(source, front["yaml"], attach) if front else (None, {})
     body = text[front.end() :] if front else text
     title = (head.title if head else "") or first_heading(body) or source.rsplit("/", 1)[-1]
     return Document(
-        source=source, title=title, digest=digest(text.encode()), target=head.target if head else "",
-        chunks=tuple(chunks(title, body)), runbook=_runbook(source, title, head) if head else None,
+        source=source, title=title, digest=digest("".join([text, *sum(tests.items(), ())]).encode()),
+        target=head.target if head else "", chunks=tuple(chunks(title, body)),
+        runbook=_runbook(source, title, head, tests) if head else None,
     )
 
 
 def read_folder(folder: Path) -> list[Document]:
     """Its Markdown and text files, those of its folders too. Raises OperatorError for the first mistake."""
     files = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
-    return [read(str(path), _text(path)) for path in files]
+    return [read(str(path), _text(path), beside(path, folder)) for path in files]
 
 
-def _runbook(source: str, title: str, head: FrontMatter) -> RunbookPlan:
+def _runbook(source: str, title: str, head: FrontMatter, tests: dict[str, str]) -> RunbookPlan:
     name = source.rsplit("/", 1)[-1].rsplit(".", 1)[0]
     return RunbookPlan(
         name=name, title=title, causes=head.causes, alerts=head.alert, service="" if head.service == "any" else head.service,
-        actions=head.actions, source=source
+        actions=head.actions or (({"kind": PATCH_CODE},) if head.patch_code else ()), source=source, attached=tests,
     )
 
 
-def _front_matter(source: str, text: str) -> FrontMatter:
+def _front_matter(source: str, text: str, attach: Attach) -> tuple[FrontMatter, dict[str, str]]:
     if len(text) > LARGEST_FRONT:
         raise OperatorError(f"{source}: line 1: front matter of {len(text):,} characters, more than {LARGEST_FRONT:,}")
     try:
@@ -115,7 +121,13 @@ def _front_matter(source: str, text: str) -> FrontMatter:
         raise _mistake(source, tree, error, (), tuple(FrontMatter.model_fields)) from error
     for index, action in enumerate(head.actions):
         _check_action(source, tree, index, action)
-    return head
+    if any(action.get("kind") == PATCH_CODE for action in head.actions) and (len(head.actions) > 1 or head.patch_code):
+        raise OperatorError(_ALONE.format(source, _line(tree, ("actions",)), "actions"), tip=_OTHERS)
+    if head.patch_code and head.actions:
+        raise OperatorError(_ALONE.format(source, _line(tree, (PATCH_CODE,)), PATCH_CODE), tip=_OTHERS)
+    tests = head.patch_code.tests if head.patch_code else {}
+    at = (PATCH_CODE, "tests")
+    return head, attached(tests, attach, lambda path: f"{source}: line {_line(tree, (*at, path))}: {'.'.join(at)}")
 
 
 def _check_action(source: str, tree: Node, index: int, action: Mapping[str, Any]) -> None:
@@ -125,6 +137,11 @@ def _check_action(source: str, tree: Node, index: int, action: Mapping[str, Any]
     if kind is None:
         where = f"{source}: line {_line(tree, (*at, 'kind'))}: actions.{index}.kind"
         raise OperatorError(f"{where}: {action.get('kind')!r} is no kind of action", tip=f"one of {', '.join(sorted(_KINDS))}")
+    if action["kind"] == PATCH_CODE:
+        for name in action.keys() - {"kind"}:
+            where = f"{source}: line {_line(tree, (*at, name))}: actions.{index}.{name}"
+            raise OperatorError(f"{where}: the change is found, not written down", tip="attach tests by patch_code: {tests: ...}")
+        return
     for name in action.keys() - kind.model_fields.keys():
         where = f"{source}: line {_line(tree, (*at, name))}: actions.{index}.{name}"
         raise OperatorError(f"{where}: {action['kind']} has no such field", tip=_near(name, tuple(kind.model_fields)))
