@@ -153,8 +153,9 @@ def _check_action(source: str, tree: Node, index: int, action: Mapping[str, Any]
 
 def _mistake(source: str, tree: Node, error: ValidationError, at: tuple[str | int, ...], known: tuple[str, ...]) -> OperatorError:
     fault = error.errors(include_url=False, include_input=False)[0]
-    path = (*at, *(part for part in fault["loc"] if part not in _KINDS))
+    path = (*at, *(part for part in fault["loc"] if not at or part not in _KINDS))
     field = ".".join(str(part) for part in path)
+    known = tuple(Patching.model_fields) if path[0] == PATCH_CODE else known
     tip = _near(str(path[-1]), known) if fault["type"] == "extra_forbidden" else ""
     return OperatorError(f"{source}: line {_line(tree, path)}: {field}: {fault['msg']}", tip=tip)
 
