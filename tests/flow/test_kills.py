@@ -115,6 +115,8 @@ async def healed(it: Flow, name: str, victim: Victim) -> float:
             incident_id = incident
         if incident_id:
             incident_now = await it.any_log.load(incident_id)
+            if incident_now.state in (State.APPLIED, State.RESOLVED):
+                it.world.quiet(name)
             if incident_now.state is State.AWAITING:
                 await _approved(it, incident_id, _plan_hash(incident_now))
             if incident_now.state in TERMINAL:

@@ -141,6 +141,10 @@ class World:
                 settle=settle, soak=soak, inconclusive=inconclusive, command=RELOADS, rehearse=rehearse,
             ))
 
+    def quiet(self, name: str) -> None:
+        """Alertmanager holds no alert of a service that is well again."""
+        self.alerts = {key: alert for key, alert in self.alerts.items() if alert["labels"].get("service") != name}
+
     async def run(self) -> None:
         """Until cancelled."""
         await asyncio.gather(self.server.serve(), self._remember())
