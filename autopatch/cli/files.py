@@ -12,7 +12,7 @@ from autopatch.cli.output import Json, Output, checked, group
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.document import bus_markdown
 from services.executor.adapters.branches.settings import ForgeSettings
-from services.executor.adapters.policy_file import load_policy
+from services.executor.adapters.rules.policy_file import load_policy
 
 policy = group("Check a policy file.")
 bus = group("Print the catalogue of the bus.")

@@ -16,7 +16,7 @@ from autopatch.chassis.targets import load_targets
 from autopatch.cli.client import Gateway, Session
 from autopatch.cli.lab.programs import CACHE, at_least, find, version
 from autopatch.contract.errors import OperatorError, Unavailable
-from services.executor.adapters.policy_file import load_policy
+from services.executor.adapters.rules.policy_file import load_policy
 from services.gateway.adapters.http.tokens import read
 from services.knowledge.adapters.embedder import embedder as make_embedder
 

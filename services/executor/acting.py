@@ -15,6 +15,7 @@ from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
 from autopatch.contract.target import Target
 from services.executor import agent
+from services.executor.adapters.code.offers import Offers
 from services.executor.deciding import subject
 from services.executor.ports import Failed, Hands
 
@@ -26,9 +27,12 @@ Work = Callable[[Incident, Hands, Plan, Sequence[UndoRecord]], Awaitable[ev.Even
 class Acting:
     """Handlers of applying, of what makes a rollback due, of rolling_back, and of a cancellation of all that."""
 
-    def __init__(self, chassis: Chassis, hands: Callable[[Target], Hands], crash: Callable[[str], None]) -> None:
+    def __init__(
+        self, chassis: Chassis, hands: Callable[[Target], Hands], offers: Offers, crash: Callable[[str], None]
+    ) -> None:
         self._chassis = chassis
         self._hands = hands
+        self._offers = offers
         self._crash = crash
         self._inside: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -105,6 +109,13 @@ class Acting:
         incident = await self._chassis.log.load(incident.id)
         if incident.cancel_requested:
             return agent.stopped(plan, results, agent.cancelled_by(incident))
+        try:
+            offered = await to_its_end(self._offers.made(incident, plan))
+        except (Refused, OperatorError) as error:
+            return agent.stopped(plan, results, f"the patch cannot be offered as a branch: {error}")
+        if offered:
+            self._crash("after_offer")
+            results[-1] = results[-1].model_copy(update={"detail": f"{results[-1].detail}; {offered}"})
         rehearsed = incident.last(ev.Rehearsed)
         diff = rehearsed.rehearsal.diff if rehearsed else ""
         return ev.Applied(plan_hash=plan.hash, results=tuple(results), diff=diff, at=self._chassis.clock.now())
@@ -129,7 +140,11 @@ class Acting:
                 annotate(current, detail=detail)
                 results.append(StepResult(step=index, done=True, detail=detail))
         nothing = all(record.kind == "none" for record in undo)
-        return ev.RolledBack(results=tuple(results), detail="there was nothing to undo" if nothing else "")
+        try:
+            said = await to_its_end(self._offers.withdrawn(incident, plan))
+        except (Refused, OperatorError) as error:
+            said = str(error)
+        return ev.RolledBack(results=tuple(results), detail="there was nothing to undo" if nothing else said)
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

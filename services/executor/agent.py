@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from autopatch.contract import events as ev
-from autopatch.contract.actions import RollbackRelease, SetConfig, describe
+from autopatch.contract.actions import PatchCode, RollbackRelease, SetConfig, describe
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Plan, StepResult, UndoRecord
@@ -20,11 +20,18 @@ KEPT = timedelta(hours=24)
 
 def not_rehearsable(target: Target, plan: Plan) -> str:
     """Why this plan cannot be rehearsed; '' when it can."""
+    if patches(plan):
+        return ""
     if target.rehearse is None:
         return "the target names no rehearse command"
     if not any(isinstance(step.action, SetConfig | RollbackRelease) for step in plan.steps):
         return f"nothing that a rehearsal could show is changed: {', '.join(describe(step.action) for step in plan.steps)}"
     return ""
+
+
+def patches(plan: Plan) -> bool:
+    """Does it patch code? Then its rehearsal are the repository's tests."""
+    return any(isinstance(step.action, PatchCode) for step in plan.steps)
 
 
 def after_rehearsal(verdict: Verdict, plan: Plan, target: Target, now: datetime) -> ev.Event | None:
@@ -95,7 +102,7 @@ def cancelled_by(incident: Incident) -> str:
 
 def undo_order(plan: Plan) -> tuple[int, ...]:
     """What was changed is put back last change first; then reload and restart are done again in their order."""
-    changes = [i for i, step in enumerate(plan.steps) if isinstance(step.action, SetConfig | RollbackRelease)]
+    changes = [i for i, step in enumerate(plan.steps) if isinstance(step.action, SetConfig | RollbackRelease | PatchCode)]
     return (*reversed(changes), *(i for i in range(len(plan.steps)) if i not in changes))
 
 

@@ -14,6 +14,7 @@ from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Plan
 from autopatch.contract.target import Target
 from services.executor import agent
+from services.executor.adapters.code.proof import Proof
 from services.executor.policy import Facts, Policy, Verdict, decide, plan_faults
 from services.executor.ports import Failed, Hands, Rehearse
 
@@ -26,12 +27,13 @@ class Deciding:
     """Handlers of planned, rehearsed, approved and of the approval's expiry."""
 
     def __init__(
-        self, chassis: Chassis, hands: Callable[[Target], Hands], rehearse: Rehearse, policy: Callable[[], Policy],
+        self, chassis: Chassis, hands: Callable[[Target], Hands], rehearse: Rehearse, prove: Proof, policy: Callable[[], Policy],
         crash: Callable[[str], None],
     ) -> None:
         self._chassis = chassis
         self._hands = hands
         self._rehearse = rehearse
+        self._prove = prove
         self._policy = policy
         self._crash = crash
 
@@ -50,7 +52,10 @@ class Deciding:
             if skipped:
                 rehearsal = Rehearsal(passed=False, skipped=skipped, diff=prepared.diff)
                 return [ev.Rehearsed(plan_hash=plan.hash, rehearsal=rehearsal)]
-            rehearsal = await self._rehearse(agent.under_load(target, heard.incident), plan, (await hands.state()).release)
+            if agent.patches(plan):
+                rehearsal = await self._prove(heard.incident.id, target, plan)
+            else:
+                rehearsal = await self._rehearse(agent.under_load(target, heard.incident), plan, (await hands.state()).release)
         except (Refused, OperatorError, Failed) as error:
             rehearsal = Rehearsal(passed=False, reason=str(error))
         self._crash("before_return")

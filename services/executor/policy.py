@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AwareDatetime, Discriminator, Field, Tag, model_validator
 
-from autopatch.contract.actions import ActionKind, Reload, Restart, RollbackRelease, Scalar, SetConfig
+from autopatch.contract.actions import RISK, ActionKind, PatchCode, Reload, Restart, RollbackRelease, Scalar, SetConfig
 from autopatch.contract.plan import Plan, Step
-from autopatch.contract.target import RUNGS, Bounds, Rung, Strict, Target
+from autopatch.contract.target import RUNGS, Bounds, DockerRuntime, Rung, Strict, Target
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
@@ -69,8 +69,14 @@ class Rule(Strict):
     max_per_hour: int = Field(default=6, ge=1)
     cool_down_s: float = Field(default=0, ge=0)
     max_steps: int = Field(default=3, ge=1)
-    two_persons: bool = False
+    two_persons: bool | None = Field(default=None, description="None: as risky as the plan is")
     freeze: tuple[Window, ...] = ()
+
+    @model_validator(mode="after")
+    def _waived_by_name(self) -> "Rule":
+        if self.two_persons is False and any(sign in target for target in self.targets for sign in "*?["):
+            raise ValueError("two_persons: false is said of targets by name, without *")
+        return self
 
     def covers(self, kind: str, target: str) -> bool:
         """Both."""
@@ -112,7 +118,7 @@ def decide(policy: Policy, target: Target, plan: Plan, facts: Facts, now: dateti
     refused += [f"no rule covers {kind} on {target.name}" for kind, rule in found.items() if rule is None]
     if refused:
         return Verdict("refuse", names, tuple(refused))
-    people = 2 if plan.risk == "high" or any(rule.two_persons for rule in rules) else 1
+    people = max(_people(rule, kind) for kind, rule in found.items() if rule)
     rung, reasons = _rung(target, found, facts, people)
     if rung in ("observe", "suggest"):
         return Verdict(rung, names, reasons)
@@ -122,6 +128,11 @@ def decide(policy: Policy, target: Target, plan: Plan, facts: Facts, now: dateti
     cool_down = timedelta(seconds=max(rule.cool_down_s for rule in rules))
     not_before = max(facts.actions) + cool_down if facts.actions else None
     return Verdict(rung, names, reasons, people, not_before)
+
+
+def _people(rule: Rule, kind: ActionKind) -> int:
+    """Two for a risky kind, unless the rule says otherwise."""
+    return 2 if rule.two_persons or (rule.two_persons is None and RISK[kind] == "high") else 1
 
 
 def _rung(target: Target, found: dict[ActionKind, Rule | None], facts: Facts, people: int) -> tuple[Rung, tuple[str, ...]]:
@@ -156,6 +167,8 @@ def plan_faults(target: Target, plan: Plan) -> list[str]:
     found += ["a key is set twice"] if len(set(edits)) < len(edits) else []
     starts = [step for step in plan.steps if isinstance(step.action, Restart | RollbackRelease)]
     found += ["more than one restart or release change"] if len(starts) > 1 else []
+    alone = len(plan.steps) == 1 or not any(isinstance(step.action, PatchCode) for step in plan.steps)
+    found += [] if alone else ["code is patched by a plan of its own"]
     return found + [f"step {index + 1}: {why}" for index, step in enumerate(plan.steps) if (why := _step_fault(target, step))]
 
 
@@ -168,12 +181,24 @@ def _step_fault(target: Target, step: Step) -> str:
             return f"release {action.release} is not one of the target's: {', '.join(target.runtime.releases)}"
         case Reload() if not (target.runtime.reload_url or target.runtime.reload_signal):
             return "reload is not supported by this target's runtime"
+        case PatchCode():
+            return _patch_fault(target, action) or ("" if known.release and known.instance else "has not release and instance")
         case Restart() if not known.instance:
             return "has no instance as precondition"
         case Reload() | RollbackRelease() | Restart():
             return "" if known.release or known.instance else "has neither release nor instance as precondition"
         case _:
             return f"{action.kind} is not supported by this target's runtime"
+
+
+def _patch_fault(target: Target, action: PatchCode) -> str:
+    if "patch_code" not in target.autonomy.actions:
+        return "code is patched only where the target's autonomy.actions names patch_code"
+    if not isinstance(target.runtime, DockerRuntime) or not target.runtime.source:
+        return "code is patched only in a container whose runtime.source is named"
+    if not target.repository or not target.tests:
+        return "code is patched only where the target names its repository and tests"
+    return "" if action.job and action.files else "names neither the job that proves it nor what it changes"
 
 
 def _edit_fault(target: Target, action: SetConfig) -> str:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from autopatch.contract.actions import PatchCode
 from autopatch.contract.errors import AutoPatchError
 from autopatch.contract.evidence import Rehearsal, TargetState
 from autopatch.contract.plan import Plan, UndoRecord
 from autopatch.contract.target import Target
+from autopatch.repair.tree import Files
 
 
 class Failed(AutoPatchError):
@@ -65,4 +67,20 @@ class Rehearse(Protocol):
 
     async def __call__(self, target: Target, plan: Plan, release: str) -> Rehearsal:
         """Red unchanged, green changed, or why not. `release` runs now. Raises Unavailable, OperatorError."""
+        ...
+
+
+class PatchesReleases(Protocol):
+    """Releases with a patch. `release` is the one that the patch is laid over; all raise Unavailable, Failed."""
+
+    async def compare(self, target: Target, release: str, tree: Files) -> None:
+        """Raises OperatorError when the release was built of other code than the tree's."""
+        ...
+
+    async def check(self, target: Target, action: PatchCode, release: str) -> None:
+        """Raises StaleTarget when the release's files are not those that the patch was made for, Refused."""
+        ...
+
+    async def build(self, target: Target, action: PatchCode, release: str) -> str:
+        """The patched release, which can be run then; it may be there already."""
         ...

@@ -10,15 +10,18 @@ from autopatch.chassis.chassis import Chassis, TargetRecord
 from autopatch.chassis.room import Heard, RetryLater, Room
 from autopatch.contract import events as ev
 from autopatch.contract import requests as rq
+from autopatch.contract.actions import PatchCode
 from autopatch.contract.errors import Conflict, Unavailable
 from autopatch.contract.evidence import BlobRef, Rehearsal
 from autopatch.contract.lifecycle import Incident, is_current
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, Precondition
 from autopatch.contract.target import Target
+from autopatch.repair.tree import Files
 from services.executor.adapters.delivery.checks import demand
 from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.delivery.runtime import RuntimeState
+from services.executor.adapters.defects.jobs import RunsTests
 from services.executor.ports import Failed
 from services.executor.service import build
 from services.executor.settings import Settings
@@ -83,6 +86,29 @@ class FakeRuntime:
     def _may(self, what: str) -> None:
         if what in self.broken:
             raise self.broken[what]
+
+
+@dataclass
+class FakePatches:
+    """Releases with patches, by name only. `fault` is raised by every call."""
+
+    built: list[str] = field(default_factory=list)
+    fault: Exception | None = None
+
+    async def compare(self, target: Target, release: str, tree: Files) -> None:
+        self._may()
+
+    async def check(self, target: Target, action: PatchCode, release: str) -> None:
+        self._may()
+
+    async def build(self, target: Target, action: PatchCode, release: str) -> str:
+        self._may()
+        self.built.append(f"{release}-{action.diff[:12]}")
+        return self.built[-1]
+
+    def _may(self) -> None:
+        if self.fault:
+            raise self.fault
 
 
 class FakeClock:
@@ -251,13 +277,15 @@ class Scripted:
 class World:
     """One target with a real file and a counting runtime, and a room over them that can die and come back."""
 
-    def __init__(self, folder: Path, target: Target, policy: str = "") -> None:
+    def __init__(self, folder: Path, target: Target, policy: str = "", workshop: RunsTests | None = None) -> None:
+        self.workshop = workshop
         self.folder = folder
         self.target = target
         self.file = folder / "config.json"
         self.chassis = FakeChassis(target)
         self.runtime = FakeRuntime(now=self.chassis.clock.now)
         self.rehearsal = Scripted()
+        self.patches = FakePatches()
         self.policy = folder / "policy.yaml"
         self.policy.write_text(policy or POLICY)
         self.dies_at: tuple[str, int] | None = None
@@ -270,11 +298,14 @@ class World:
             policy=str(self.policy), locks=str(self.folder / "locks"), docker_host=f"unix://{self.folder}/none.sock"
         )
         self.seen = {}
-        self.room = build(settings, cast(Chassis, self.chassis), rehearse=self.rehearsal, hands=self.hands, crash=self._crash)
+        self.room = build(
+            settings, cast(Chassis, self.chassis), rehearse=self.rehearsal, hands=self.hands, workshop=self.workshop,
+            code=self.patches, crash=self._crash,
+        )
         return self.room
 
     def hands(self, target: Target) -> TargetHands:
-        return TargetHands(target, self.runtime, self.folder / "locks", self.chassis.clock.now)
+        return TargetHands(target, self.runtime, self.folder / "locks", self.chassis.clock.now, self.patches)
 
     def _crash(self, point: str) -> None:
         self.seen[point] = self.seen.get(point, 0) + 1

@@ -18,6 +18,7 @@ from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.runtimes.container import ContainerOfTarget
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.ports import Failed
+from services.executor.tests.fakes import FakePatches
 from services.executor.tests.given import NOW, a_plan, a_target
 
 SERVE = [
@@ -248,7 +249,7 @@ async def test_hands_on_a_real_container_see_what_is_there_finish_what_was_begun
     )
 
     def hands(over: Engine) -> TargetHands:
-        return TargetHands(described, make(over, name), tmp_path / "locks", lambda: NOW)
+        return TargetHands(described, make(over, name), tmp_path / "locks", lambda: NOW, FakePatches())
 
     plan = a_plan(RollbackRelease(release="2"), instance=state.instance, release="1")
     undo = (await hands(engine).prepare(plan)).undo

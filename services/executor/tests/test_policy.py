@@ -9,7 +9,7 @@ import pytest
 from autopatch.contract.actions import Action, PatchCode, Reload, RollbackRelease, RunCommand, Scale, SetConfig, TriggerPipeline
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.plan import Precondition, Step
-from services.executor.adapters.policy_file import load_policy, usable_policy
+from services.executor.adapters.rules.policy_file import load_policy, usable_policy
 from services.executor.policy import Facts, Policy, Verdict, decide
 from services.executor.tests.given import NOW, RELEASE, RELOAD, RESTART, a_plan, a_target, hours, pool, timeout
 
@@ -76,7 +76,7 @@ def test_a_value_out_of_bounds_is_refused(tmp_path: Path, value: Any, says: str)
         (SetConfig(file="other", key="a", value=1), "no configuration file 'other'"),
         (RollbackRelease(release="r9"), "not one of the target's: r1, r2"),
         (Scale(replicas=2), "scale is not supported by this target's runtime"),
-        (PatchCode(diff="d", base="b"), "patch_code is not supported"),
+        (PatchCode(diff="d", base="b"), "code is patched only where"),
         (RunCommand(command=("ls",)), "run_command is not supported"),
         (TriggerPipeline(pipeline="p"), "trigger_pipeline is not supported"),
     ],
@@ -185,3 +185,48 @@ def test_a_mistake_in_the_policy_names_file_line_and_field(tmp_path: Path, text:
 
 def test_the_shipped_policy_can_be_read() -> None:
     assert load_policy(Path(__file__).parents[1] / "policies" / "policy.yaml").rules
+
+
+DOCKER = {"kind": "docker", "container": "c", "image": "i", "releases": ["r1"], "source": "/app"}
+CODE: dict[str, Any] = {
+    "runtime": DOCKER, "repository": "/repo", "tests": ["pytest"], "autonomy": {"default": "auto", "actions": {"patch_code": "auto"}},
+}
+PATCH = PatchCode(diff="d" * 64, base="b", files=("a.py",), job="j" * 64)
+
+
+def test_code_is_patched_by_two_people_unless_a_rule_says_otherwise_of_that_target_by_name(tmp_path: Path) -> None:
+    made = verdict(tmp_path, PATCH, **CODE)
+    assert (made.rung, made.people) == ("approve", 2)
+    waived = verdict(tmp_path, PATCH, policy=a_policy(two_persons=False, targets=["payments"]), **CODE)
+    assert (waived.rung, waived.people) == ("auto", 1)
+    with pytest.raises(ValueError, match="by name"):
+        a_policy(two_persons=False)
+
+
+@pytest.mark.parametrize(("changes", "says"), [
+    ({"autonomy": {"default": "auto"}}, "autonomy.actions names patch_code"),
+    ({"runtime": DOCKER | {"source": ""}}, "runtime.source"),
+    ({"repository": ""}, "repository and tests"),
+    ({"tests": []}, "repository and tests"),
+])
+def test_code_of_a_target_that_does_not_name_all_it_takes_is_never_patched(
+    tmp_path: Path, changes: dict[str, Any], says: str
+) -> None:
+    made = verdict(tmp_path, PATCH, **CODE | changes)
+    assert made.rung == "refuse" and says in made.reasons[0]
+
+
+def test_a_patch_stands_alone_and_names_release_instance_and_job(tmp_path: Path) -> None:
+    target = a_target(tmp_path, **CODE)
+    for plan, says in (
+        (a_plan(PATCH, RELOAD), "a plan of its own"), (a_plan(PATCH, instance=""), "release and instance"),
+        (a_plan(PATCH.model_copy(update={"job": ""})), "the job"),
+    ):
+        made = decide(a_policy(), target, plan, REHEARSED, NOW)
+        assert made.rung == "refuse" and any(says in reason for reason in made.reasons)
+
+
+def test_the_shipped_policy_lets_code_be_patched_by_approval_only(tmp_path: Path) -> None:
+    policy = load_policy(Path(__file__).parents[1] / "policies" / "policy.yaml")
+    made = verdict(tmp_path, PATCH, policy=policy, **CODE)
+    assert (made.rung, made.rule, made.people) == ("approve", "code", 2)

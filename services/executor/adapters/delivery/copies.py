@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autopatch.chassis import redaction
-from autopatch.contract.actions import RollbackRelease, SetConfig
+from autopatch.contract.actions import PatchCode, RollbackRelease, SetConfig
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
-from autopatch.contract.plan import Plan, UndoRecord
+from autopatch.contract.plan import Plan, Step, UndoRecord
 from autopatch.contract.target import ConfigFile, Target
 from services.executor.adapters.delivery.files import read, resolve
 from services.executor.adapters.editors import edit, format_of, masked
@@ -50,7 +50,7 @@ def undo_records(plan: Plan, files: dict[str, Content], release: str) -> tuple[U
                     step=index, kind="splice", file=file, offset=made.offset, old=made.old.decode(), new=made.new.decode(),
                     digest_before=digest(made.before), digest_after=digest(made.after),
                 ))
-            case RollbackRelease():
+            case RollbackRelease() | PatchCode():
                 records.append(UndoRecord(step=index, kind="release", release=release))
             case _:
                 records.append(UndoRecord(step=index, kind="none"))
@@ -74,8 +74,28 @@ def diff(plan: Plan, files: dict[str, Content], release: str) -> str:
     for name, content in files.items():
         if after[name] != content.clean:
             lines += _unified(content.clean, after[name], content.real.name)
-    lines += [f"release {release} -> {s.action.release}" for s in plan.steps if isinstance(s.action, RollbackRelease)]
+    lines += [f"release {release} -> {made}" for step in plan.steps if (made := release_after(step))]
     return redaction.redact("\n".join(lines))[:8000]
+
+
+def release_after(step: Step) -> str:
+    """The release that a step makes run; '' for a step that leaves the release alone."""
+    match step.action:
+        case RollbackRelease(release=release):
+            return release
+        case PatchCode(diff=patch):
+            return f"{step.precondition.release}-{patch[:12]}"
+        case _:
+            return ""
+
+
+def with_patched(known: tuple[str, ...], running: str) -> tuple[str, ...]:
+    """Known releases, oldest first, and the running one where it is a patch of a known one: behind that."""
+    bases = [release for release in known if running.startswith(f"{release}-")]
+    if running in known or not bases:
+        return known
+    at = known.index(max(bases, key=len)) + 1
+    return (*known[:at], running, *known[at:])
 
 
 def _unified(before: bytes, after: bytes, name: str) -> Iterable[str]:

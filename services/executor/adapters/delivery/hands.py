@@ -7,18 +7,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autopatch.chassis import redaction
-from autopatch.contract.actions import Reload, Restart, RollbackRelease, SetConfig
+from autopatch.contract.actions import PatchCode, Reload, Restart, RollbackRelease, SetConfig
 from autopatch.contract.errors import Refused, StaleTarget
 from autopatch.contract.evidence import ConfigState, TargetState
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, Precondition, UndoRecord
 from autopatch.contract.target import Target
 from services.executor.adapters.delivery.checks import demand
-from services.executor.adapters.delivery.copies import contents, diff, restored, spliced, undo_records
+from services.executor.adapters.delivery.copies import (
+    contents,
+    diff,
+    release_after,
+    restored,
+    spliced,
+    undo_records,
+    with_patched,
+)
 from services.executor.adapters.delivery.files import fence, read, replace, resolve
 from services.executor.adapters.delivery.runtime import Runtime
 from services.executor.adapters.editors import format_of, read_values
-from services.executor.ports import Prepared
+from services.executor.ports import PatchesReleases, Prepared
 
 Records = Sequence[UndoRecord]
 
@@ -26,12 +34,15 @@ Records = Sequence[UndoRecord]
 class TargetHands:
     """Files by splicing, everything else by the target's runtime."""
 
-    def __init__(self, target: Target, runtime: Runtime, locks: Path, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, target: Target, runtime: Runtime, locks: Path, now: Callable[[], datetime], code: PatchesReleases
+    ) -> None:
         """`locks`: folder of the fences of this machine."""
         self._target = target
         self._runtime = runtime
         self._locks = locks
         self._now = now
+        self._code = code
 
     def fence(self) -> AbstractAsyncContextManager[None]:
         """One action on this target at a time on this machine."""
@@ -48,7 +59,7 @@ class TargetHands:
             configs.append(ConfigState(file=name, digest=digest(content.data), values=values, modified=modified))
         return TargetState(
             target=self._target.name, at=self._now(), running=runs.running, release=runs.release, released_at=runs.released_at,
-            releases=self._target.runtime.releases, instance=runs.instance, configs=tuple(configs),
+            releases=with_patched(self._target.runtime.releases, runs.release), instance=runs.instance, configs=tuple(configs),
         )
 
     async def prepare(self, plan: Plan) -> Prepared:
@@ -62,6 +73,8 @@ class TargetHands:
                 raise StaleTarget(f"{step.action.file} is {found[:12]}, the plan was made for {(wanted or 'nothing')[:12]}")
             if isinstance(step.action, RollbackRelease) and step.action.release == runs.release and runs.running:
                 raise Refused(f"release {runs.release} runs already")
+            if isinstance(step.action, PatchCode):
+                await self._code.check(self._target, step.action, runs.release)
         records = undo_records(plan, files, runs.release)
         if any(record.kind == "splice" and record.old == record.new for record in records):
             raise Refused("the plan sets a value that is there already")
@@ -72,9 +85,9 @@ class TargetHands:
         match plan.steps[step].action:
             case SetConfig(file=file):
                 return self._digest(file) in {r.digest_after for r in undo[step:] if r.file == file}
-            case RollbackRelease(release=release):
+            case RollbackRelease() | PatchCode():
                 runs = await self._runtime.inspect()
-                return runs.running and runs.release == release and not runs.half_way
+                return runs.running and runs.release == release_after(plan.steps[step]) and not runs.half_way
             case Restart():
                 runs = await self._runtime.inspect()
                 return runs.running and runs.instance != plan.steps[step].precondition.instance
@@ -95,6 +108,8 @@ class TargetHands:
                 return await self._runtime.restart(known)
             case RollbackRelease(release=release):
                 return await self._runtime.run_release(release, known)
+            case PatchCode() as patch if known.release:
+                return await self._runtime.run_release(await self._code.build(self._target, patch, known.release), known)
             case other:
                 raise Refused(f"{other.kind} is not supported by this target's runtime")
 
@@ -119,10 +134,9 @@ class TargetHands:
         if record.kind == "splice":
             return await asyncio.to_thread(self._rewrite, record.file, record, forward=False)
         if record.kind == "release":
-            runs, action = await self._runtime.inspect(), plan.steps[step].action
-            assert isinstance(action, RollbackRelease)
-            if not runs.half_way and runs.release not in (action.release, record.release):
-                raise StaleTarget(f"release {runs.release} runs, which is neither {action.release} nor {record.release}")
+            runs, made = await self._runtime.inspect(), release_after(plan.steps[step])
+            if not runs.half_way and runs.release not in (made, record.release):
+                raise StaleTarget(f"release {runs.release} runs, which is neither {made} nor {record.release}")
             return await self._runtime.run_release(record.release, Precondition(release=runs.release, instance=runs.instance))
         again = self._runtime.restart if isinstance(plan.steps[step].action, Restart) else self._runtime.reload
         return await again(Precondition())

@@ -11,7 +11,7 @@ from autopatch.contract.target import DockerRuntime, ProcessRuntime, Target
 from services.executor.adapters.delivery.files import fence
 from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.delivery.runtime import Runtime
-from services.executor.adapters.policy_file import load_policy
+from services.executor.adapters.rules.policy_file import load_policy
 from services.executor.adapters.runtimes.container import ContainerOfTarget
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.process import ProcessOfTarget
@@ -19,6 +19,7 @@ from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.limits import Limits
 from services.executor.adapters.sandbox.owner import reap
 from services.executor.adapters.sandbox.rehearsal import SandboxRehearsal
+from services.executor.ports import PatchesReleases
 from services.executor.settings import Settings
 
 log = structlog.get_logger("executor")
@@ -27,14 +28,15 @@ log = structlog.get_logger("executor")
 class HandsFor:
     """Called with a target it gives the hands for it."""
 
-    def __init__(self, settings: Settings, engine: Engine, clock: Clock) -> None:
+    def __init__(self, settings: Settings, engine: Engine, clock: Clock, code: PatchesReleases) -> None:
         self._settings = settings
+        self._code = code
         self._engine = engine
         self._clock = clock
 
     def __call__(self, target: Target) -> TargetHands:
         """New for every use: nothing is remembered between two looks at a target."""
-        return TargetHands(target, self._runtime(target), Path(self._settings.locks), self._clock.now)
+        return TargetHands(target, self._runtime(target), Path(self._settings.locks), self._clock.now, self._code)
 
     def _runtime(self, target: Target) -> Runtime:
         grace_s, well_s = self._settings.stop_grace_s, self._settings.well_s

@@ -1,0 +1,1 @@
+"""The policy as an operator writes it."""
