@@ -23,7 +23,7 @@ from services.executor.tests.workshop import Bench, dulled
 pytestmark = [pytest.mark.docker]
 T = TypeVar("T")
 FOLDER = Path(__file__).parent / "attacks"
-SUITE_S = 5
+SUITE_S = 3
 LIMITS = Limits(output=32 * MIB)
 ENDED = "the container ended during the run"
 

@@ -97,7 +97,7 @@ for fd in range(3, 64):
 os._exit(0)
 """
 }
-_BLIND = ("listeners/pristine.py", "return sorted(name for name, mark in before.items() if now.get(name) != mark)", "return []")
+_BLIND = ("listeners/pristine.py", "    return sorted(\n", "    return [] and sorted(\n")
 _TRUSTING = [
     ("watch.py", "if not line.startswith(self._token):", 'if b"{" not in line:'),
     ("watch.py", "json.loads(line[len(self._token) :])", 'json.loads(line[line.index(b"{") :])'),

@@ -123,6 +123,7 @@ def work(wanted: dict[str, Any], token: str, before: pristine.Marks, reports: in
         while data:
             data = data[os.write(reports, data) :]
 
+    gc.disable()  # until the first test begins
     code = _run(wanted, send, stack)
     sys.stdout.flush()
     sys.stderr.flush()

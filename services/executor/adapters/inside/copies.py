@@ -8,10 +8,12 @@ import os
 import shutil
 import tarfile
 import time
+from pathlib import Path
 from typing import Any
 
 HOME = "/work"
 INSIDE = HOME + "/.autopatch"
+READY = HOME + "/.autopatch-ready"
 ROOT = HOME + "/repository"
 _WRITABLE = (HOME, "/tmp", "/dev/shm")
 _PATIENCE_S = 3
@@ -107,11 +109,8 @@ def _insist(_: Any, path: str, __: Any) -> None:
 
 def sources() -> dict[str, bytes]:
     """This package's own files, for children that start as processes of their own."""
-    root = os.path.dirname(os.path.abspath(__file__))
-    kept: dict[str, bytes] = {}
-    for folder in (root, root + "/listeners"):
-        for name in os.listdir(folder):
-            if os.path.isfile(folder + "/" + name):
-                with open(folder + "/" + name, "rb") as file:
-                    kept[os.path.relpath(folder + "/" + name, root)] = file.read()
+    root, kept = Path(__file__).absolute().parent, {}
+    for path in (*root.iterdir(), *root.joinpath("listeners").iterdir()):
+        if path.is_file():
+            kept[str(path.relative_to(root))] = path.read_bytes()
     return kept

@@ -15,7 +15,7 @@ import traceback
 from typing import Any
 
 from . import child
-from .copies import INSIDE, ROOT, Copies, clean, kill_all, sources
+from .copies import INSIDE, READY, ROOT, Copies, clean, kill_all, sources
 from .listeners import pristine
 from .watch import Watch, all_passed
 
@@ -27,7 +27,7 @@ def main(likely: str) -> None:
     ours = sources()
     os.environ.update(child.environment(0))
     child.warm(child.kind_of([likely]))
-    while not os.path.exists(INSIDE + "/request.json"):
+    while not os.path.exists(READY):
         time.sleep(0.01)
     with open(INSIDE + "/request.json", "rb") as file:
         request = json.load(file)

@@ -202,7 +202,5 @@ class Kept:
 
 
 def _how(status: int) -> str:
-    if os.WIFEXITED(status):
-        return f"exit code {os.WEXITSTATUS(status)}"
-    number = os.WTERMSIG(status)
-    return "killed, perhaps because memory ended" if number == 9 else f"signal {number}"
+    code = os.waitstatus_to_exitcode(status)
+    return "killed, perhaps because memory ended" if code == -9 else f"exit code {code}" if code >= 0 else f"signal {-code}"

@@ -10,13 +10,15 @@ class Job:
     """One command for the sandbox. `files` are put into its work folder, paths relative to it.
 
     `first`: it is process 1 of its container, which nothing inside can end or look into; it has to keep its own time.
+    `base`: files that are there from the start; the command waits for the others, until there is a file READY (see limits).
     `more_bytes` and `more_files` widen the limits by what the files unpack to.
     """
 
     image: str
     command: tuple[str, ...]
     timeout_s: float
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict, compare=False)
+    base: Mapping[str, bytes] = field(default_factory=dict, compare=False)
     first: bool = False
     more_bytes: int = 0
     more_files: int = 0

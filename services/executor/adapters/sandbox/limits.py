@@ -15,6 +15,7 @@ NOBODY = 65534
 WORK = "/work"
 MIB = 1024 * 1024
 GO = ".autopatch-go"
+READY = ".autopatch-ready"
 SITE = "/opt/autopatch/site"
 """Where images with a repository's dependencies have Python's; Node's are in /node_modules."""
 ENVIRONMENT = {

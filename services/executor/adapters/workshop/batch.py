@@ -16,6 +16,7 @@ from autopatch.contract.requests import RunTests
 from autopatch.repair.tree import Files
 from services.executor.adapters.inside.watch import all_passed
 from services.executor.adapters.sandbox.job import Job, Outcome, Sandbox
+from services.executor.adapters.sandbox.limits import MIB
 
 INSIDE = ".autopatch"
 START = f"import sys; sys.path.insert(0, '/work/{INSIDE}'); from autopatch_inside.driver import main; main(sys.argv[1])"
@@ -76,10 +77,11 @@ class Batch:
             "command": job.command, "runs": [_encoded(run) for run in runs], "only": request.only, "coverage": request.coverage,
             "enough": max(request.enough - self._passed, 0), "test_s": job.test_s, "suite_s": job.suite_s, "limit_s": limit_s,
         }
-        content = {f"{INSIDE}/autopatch_inside/{name}": data for name, data in self._inside.items()}
-        content |= {f"{INSIDE}/snapshot.tar.gz": self._snapshot, f"{INSIDE}/request.json": json.dumps(asked).encode()}
+        base = {f"{INSIDE}/autopatch_inside/{name}": data for name, data in self._inside.items()}
+        content = {f"{INSIDE}/snapshot.tar.gz": self._snapshot, f"{INSIDE}/request.json": json.dumps(asked).encode()}
         command = ("env", "PYTHONHASHSEED=1", "python3", "-s", "-c", START, LIKELY[job.toolchain])
-        return Job(self._image, command, limit_s, content, first=True, more_bytes=2 * self._size, more_files=2 * self._count)
+        size, count = _rounded(2 * self._size, 4 * MIB), _rounded(2 * self._count, 1024)
+        return Job(self._image, command, limit_s, content, base, first=True, more_bytes=size, more_files=count)
 
 
 def _refused(left: list[Run]) -> Iterator[Report]:
@@ -87,6 +89,11 @@ def _refused(left: list[Run]) -> Iterator[Report]:
     while left and left[0].refused:
         run = left.pop(0)
         yield Report(trial=run.trial, run=run.number, ended="lost", problem=run.refused)
+
+
+def _rounded(number: int, step: int) -> int:
+    """Up, so that repositories of about a size can have the same container."""
+    return -(-number // step) * step
 
 
 def _encoded(run: Run) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from autopatch.repair.tree import Files, read_archive
 from services.executor.adapters.sandbox.job import Sandbox
 from services.executor.adapters.workshop.batch import Batch, Run, sources
 from services.executor.adapters.workshop.patches import patched, restored
+from services.executor.adapters.workshop.spares import WarmSandbox
 from services.executor.adapters.images.prepare import CannotPrepare
 
 DIFF = "diff"
@@ -57,6 +58,11 @@ class Workshop:
         document = Reports(runtime=runtime, image=image, reports=tuple(reports))
         ref = await self._blobs.put(document.model_dump_json().encode())
         return RanTests(reports=ref, runtime=runtime, tried=sum(report.trial not in ("", DIFF) for report in reports))
+
+    async def close(self) -> None:
+        """Removes containers that wait for more."""
+        if isinstance(self._sandbox, WarmSandbox):
+            await self._sandbox.close()
 
     async def _diff(self, request: RunTests, tree: Files) -> Sequence[Run]:
         if request.diff is None:

@@ -17,8 +17,7 @@ _REPORTER = "/work/.autopatch/reporter.mjs"
 
 def run(telling: Telling) -> int:
     """The command's exit code; 127 when there is no such program."""
-    telling.send({"at": COMMAND})
-    begun = time.monotonic()
+    telling.begin(COMMAND)
     try:
         code = subprocess.call(telling.command, stdin=subprocess.DEVNULL)
     except OSError as error:
@@ -26,10 +25,9 @@ def run(telling: Telling) -> int:
         return 127
     if code == 127:
         telling.send({"problem": "the command was not found, or did not find what it runs (exit code 127)"})
-    case = {"id": COMMAND, "outcome": "passed", "message": "", "frames": [], "seconds": round(time.monotonic() - begun, 3)}
     if code:
-        case.update(outcome="failed", message=f"signal {-code}" if code < 0 else f"exit code {code}")
-    telling.tell(case)
+        telling.failed("failed", f"signal {-code}" if code < 0 else f"exit code {code}")
+    telling.end()
     return code
 
 

@@ -24,8 +24,8 @@ def run(telling: Telling) -> int:
         front(".")
     sys.argv = ["pytest", *arguments]
     told = Told(telling)
-    extra = ["-p", "no:cacheprovider", "--continue-on-collection-errors", *(["--tb=native"] if telling.until_failure else [])]
-    code = int(pytest.main([*arguments, *extra], plugins=[told]))
+    style = ["--tb=native"] if telling.until_failure else []
+    code = int(pytest.main([*arguments, "-p", "no:cacheprovider", "--continue-on-collection-errors", *style], plugins=[told]))
     if not told.begun and not telling.skip:
         telling.send({"problem": told.trouble or _PROBLEMS.get(code, "no test was run")})
     return code
@@ -115,9 +115,6 @@ def _code(item: Any) -> Any:
 
 def _printed(text: str) -> list[Any]:
     """Frames in the repository, read from a printed traceback such as `a.py:3: in f`."""
-    found = []
-    for line in text.splitlines():
-        parts = line.split(":", 2)
-        if len(parts) == 3 and parts[1].isdigit() and os.path.isfile(os.path.join(ROOT, parts[0])):
-            found.append({"path": os.path.relpath(os.path.join(ROOT, parts[0]), ROOT), "line": int(parts[1]), "function": ""})
-    return found[-FRAMES:]
+    parts = [line.split(":", 2) for line in text.splitlines()]
+    there = [p for p in parts if len(p) == 3 and p[1].isdigit() and os.path.isfile(os.path.join(ROOT, p[0]))]
+    return [{"path": os.path.relpath(os.path.join(ROOT, p[0]), ROOT), "line": int(p[1]), "function": ""} for p in there][-FRAMES:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import random
 import re
@@ -46,6 +47,7 @@ class Telling:
     def begin(self, test: str) -> None:
         """From the first fixture on."""
         if not self.case["id"]:
+            gc.enable()
             self._tell_lines()
         self.case = {"id": test, "outcome": "passed", "message": "", "frames": []}
         random.seed(self._seed)
