@@ -67,7 +67,13 @@ def _checked(target: Target, state: TargetState, action: Action) -> Action:
             return action
         case RollbackRelease():
             return RollbackRelease(release=_release(state, action.release))
-        case Scale() | PatchCode() | RunCommand() | TriggerPipeline():
+        case PatchCode():
+            if not action.job:
+                raise Unfit("patch_code without tests that prove it: it is found by a search, not written down")
+            if not state.release or not state.instance:
+                raise Unfit("no release is known to run that a patch could be laid over")
+            return action
+        case Scale() | RunCommand() | TriggerPipeline():
             raise Unfit(f"{action.kind} is not supported for alerts")
         case _:
             assert_never(action)
@@ -141,7 +147,7 @@ def _complete(target: Target, state: TargetState, actions: list[Action]) -> list
                 file = target.config(action.file)
                 by_restart = (file is not None and file.effective_by == "restart") or isinstance(needed, Restart)
                 needed = Restart() if by_restart else Reload()
-            case Restart() | RollbackRelease():
+            case Restart() | RollbackRelease() | PatchCode():
                 needed = None
             case Reload():
                 needed = needed if isinstance(needed, Restart) else None
@@ -167,12 +173,14 @@ def _steps(state: TargetState, actions: Sequence[Action]) -> tuple[Step, ...]:
             case RollbackRelease():
                 undo = RollbackRelease(release=release) if release else None
                 release = action.release
+            case PatchCode():
+                undo, release = (RollbackRelease(release=release) if release else None), None
             case _:
                 pass
         before = Precondition(config_digest=config_digest, release=now, instance=instance)
         if before == Precondition():
             raise Unfit("nothing about the target is known that could be checked before acting")
         steps.append(Step(action=action, precondition=before, undo=undo))
-        if isinstance(action, Restart | RollbackRelease):
+        if isinstance(action, Restart | RollbackRelease | PatchCode):
             instance = None
     return tuple(steps)

@@ -10,8 +10,8 @@ from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.evidence import ModelUse
 from services.planner import agent
-from services.planner.adapters.gate.case import load
-from services.planner.adapters.gate.proposing import told
+from services.planner.adapters.gate.case import Case, load
+from services.planner.adapters.gate.proposing import Outcome, told
 from services.planner.adapters.gate.tally import lines
 from services.planner.adapters.synthesis.prompting import Prompts
 from services.planner.adapters.synthesis.search import Means, Search
@@ -32,21 +32,25 @@ class Defects:
 
     async def plan(self, heard: Heard, llm: Llm | None) -> Sequence[ev.Event]:
         """Raises Unavailable, RetryLater when sandbox or model are away: nothing is decided, but what was spent stays spent."""
-        incident, settings = heard.incident, self._settings
-        failed = agent.failures(incident)
-        if incident.attempts >= min(ATTEMPTS, settings.max_attempts):
+        incident, failed = heard.incident, agent.failures(heard.incident)
+        if incident.attempts >= min(ATTEMPTS, self._settings.max_attempts):
             return (agent.gave_up(failed).model_copy(update={"kind": "no_fix_found"}),)
         case = await load(self._chassis, incident, failed)
+        outcome, use = await self.search(case, llm)
+        return (await told(self._chassis, case, outcome, use),)
+
+    async def search(self, case: Case, llm: Llm | None) -> tuple[Outcome, ModelUse]:
+        """The fix, if there is one, and what finding it took. Raises as `plan` does."""
+        incident, settings = case.incident, self._settings
         earlier = self._spent.get(incident.id, ())
         budget = Ledger.of(incident, settings.llm.limits, earlier=earlier)
         try:
-            with span("find a fix", failed_before=len(failed), tests_failing=len(case.baseline.failing)) as current:
+            with span("find a fix", failed_before=len(case.failures), tests_failing=len(case.baseline.failing)) as current:
                 outcome = await Search(case, Means.of(settings, self._chassis, llm, budget, self._prompts)).run()
                 use = budget.use(mode=llm.mode if llm else "off", note="" if budget.entries else "the model was not asked")
-                event = await told(self._chassis, case, outcome, use)
                 current.set_attribute("alternatives.rejected", lines(outcome.tally.rejected))
         except BaseException:
             self._spent[incident.id] = (*earlier, *([budget.use()] if budget.entries else []))
             raise
         self._spent.pop(incident.id, None)
-        return (event,)
+        return outcome, use

@@ -19,6 +19,7 @@ from autopatch.contract.plan import Alternative, Plan
 from autopatch.contract.requests import Inspect, Recall, Recalled
 from autopatch.contract.target import Target
 from services.planner import agent
+from services.planner.adapters.code.source import CodeSource
 from services.planner.adapters.model import ModelSource
 from services.planner.binding import bind
 from services.planner.defects import Defects
@@ -127,7 +128,8 @@ class Planner:
     def _sources(self) -> Sequence[PlanSource]:
         if self._source is not None:
             return (self._source,)
-        asked: list[PlanSource] = [LessonSource(), RunbookSource()]
+        code = CodeSource(self._chassis, lambda case: self._defects.search(case, self._llm))
+        asked: list[PlanSource] = [LessonSource(), RunbookSource(), code]
         if self._llm is not None:
             asked.append(ModelSource(self._llm, self._settings.llm.limits, self._settings.prompt_tokens))
         return asked

@@ -2,9 +2,10 @@
 
 from pydantic import TypeAdapter, ValidationError
 
-from autopatch.contract.actions import Action
+from autopatch.contract.actions import Action, PatchCode
 from autopatch.contract.plan import Alternative, Basis
 from autopatch.contract.requests import Lesson, RunbookPlan
+from services.planner.adapters.code.source import asks
 from services.planner.ports import Candidate, Offer, Question
 
 _ACTIONS: TypeAdapter[tuple[Action, ...]] = TypeAdapter(tuple[Action, ...])
@@ -14,11 +15,12 @@ class LessonSource:
     """Lessons past knowledge's gates: the same values again, with fresh preconditions."""
 
     async def offer(self, question: Question) -> Offer:
-        """The most trusted first."""
+        """The most trusted first; a patch of code is left to the search that proves it anew."""
         found: dict[str, Lesson] = {}
         for recalled in question.recalled.values():
             for lesson in recalled.lessons:
-                found.setdefault(lesson.id, lesson)
+                if not any(isinstance(step.action, PatchCode) for step in lesson.plan.steps):
+                    found.setdefault(lesson.id, lesson)
         lessons = sorted(found.values(), key=lambda lesson: -lesson.trust)
         return Offer(tuple(_of_lesson(lesson) for lesson in lessons))
 
@@ -34,7 +36,8 @@ class RunbookSource:
 
     async def offer(self, question: Question) -> Offer:
         """Every runbook of every cause; one without structured actions is for people and passed over."""
-        made = [_of_runbook(cause, book) for cause, recalled in question.recalled.items() for book in recalled.runbooks]
+        books = [(cause, book) for cause, recalled in question.recalled.items() for book in recalled.runbooks]
+        made = [_of_runbook(cause, book) for cause, book in books if not asks(book)]
         candidates = tuple(one for one in made if isinstance(one, Candidate))
         return Offer(candidates, rejected=tuple(one for one in made if isinstance(one, Alternative)))
 

@@ -189,7 +189,8 @@ def test_the_shipped_policy_can_be_read() -> None:
 
 DOCKER = {"kind": "docker", "container": "c", "image": "i", "releases": ["r1"], "source": "/app"}
 CODE: dict[str, Any] = {
-    "runtime": DOCKER, "repository": "/repo", "tests": ["pytest"], "autonomy": {"default": "auto", "actions": {"patch_code": "auto"}},
+    "runtime": DOCKER, "repository": "/repo", "tests": ["pytest"],
+    "autonomy": {"default": "auto", "actions": {"patch_code": "auto"}},
 }
 PATCH = PatchCode(diff="d" * 64, base="b", files=("a.py",), job="j" * 64)
 

@@ -114,7 +114,7 @@ def test_previous_is_the_release_before_the_running_one() -> None:
         ),
         (Restart(), {"state": state(release="", instance="")}, "nothing about the target is known"),
         (Scale(replicas=3), {}, "scale is not supported"),
-        (PatchCode(diff="d", base="b"), {}, "patch_code is not supported"),
+        (PatchCode(diff="d", base="b"), {}, "patch_code without tests"),
         (RunCommand(command=("rm", "-rf", "/")), {}, "run_command is not supported"),
         (TriggerPipeline(pipeline="p"), {}, "trigger_pipeline is not supported"),
     ],

@@ -77,15 +77,20 @@ async def load(chassis: Chassis, incident: Incident, failures: tuple[Failure, ..
     places: tuple[Place, ...] = ()
     if diagnosed.places is not None:
         places = Places.model_validate_json(await chassis.blobs.get(diagnosed.places)).places
-    failed = [key for failure in failures if (key := await _key(chassis, tree, failure)) is not None]
+    failed = await failed_keys(chassis, tree, failures)
     red = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
-    return Case(incident, job, tree, baseline, red, places, diagnosed, failures, frozenset(failed))
+    return Case(incident, job, tree, baseline, red, places, diagnosed, failures, failed)
 
 
 async def diff_of(chassis: Chassis, actions: Sequence[object]) -> bytes | None:
     """The diff of a plan that patches code, None for any other. Raises Unavailable."""
     patch = next((action for action in actions if isinstance(action, PatchCode)), None)
     return None if patch is None else await chassis.blobs.get(BlobRef(name=patch.diff, size=0, digest=patch.diff))
+
+
+async def failed_keys(chassis: Chassis, tree: Files, failures: Sequence[Failure]) -> frozenset[str]:
+    """Of patches that did not work. Raises Unavailable."""
+    return frozenset([key for failure in failures if (key := await _key(chassis, tree, failure)) is not None])
 
 
 async def _key(chassis: Chassis, tree: Files, failure: Failure) -> str | None:
