@@ -41,9 +41,10 @@ def restored(trial: Trial, tree: Files) -> Run:
             if isinstance(content, str):
                 return Run(trial.id, 0, {}, f"refused: {change.path!r} {content}")
             changes[change.path] = content
-    clash = next((path for path in changes if any(other.startswith(f"{path}/") for other in {**tree, **changes})), None)
-    if clash:
-        return Run(trial.id, 0, {}, f"refused: {clash!r} is a folder")
+    after = {path for path in (*tree, *changes) if changes.get(path, b"") is not None}
+    folders = {"/".join(parts[:depth]) for parts in (path.split("/") for path in after) for depth in range(1, len(parts))}
+    if clash := sorted(folders & after):
+        return Run(trial.id, 0, {}, f"refused: {clash[0]!r} is a file and a folder")
     return Run(trial.id, 0, changes, "; ".join(_forging(changes, tree)))
 
 
