@@ -9,7 +9,7 @@ BIN := .venv/bin
 .PHONY: help setup setup-demo demo stop test test-long lint clean
 
 help:
-	@echo "make demo [MODEL=off|local] [FAULT=pool|release] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
+	@echo "make demo [MODEL=off|local] [FAULT=pool|release|code] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
 	@echo "make stop        end a demo that was kept"
 	@echo "make setup       all that tests and checks need, installed or named"
 	@echo "make test [MODEL=local]   every kind of test once; with the local model too when it is there"

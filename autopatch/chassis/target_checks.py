@@ -40,8 +40,29 @@ def _runtime(target: Target) -> Iterator[Fault]:
         yield Fault(("runtime", "reload_signal"), f"{target.runtime.reload_signal!r} is no signal", "write it like SIGHUP")
     if target.source_of_truth == "git" and not target.repository:
         yield Fault(("repository",), "is missing though git is the source of truth", "add the path of the repository")
+    yield from _code(target)
     if isinstance(target.runtime, DockerRuntime) and ":" in target.runtime.image.rpartition("/")[2]:
         yield Fault(("runtime", "image"), "carries a tag", "leave it out: the releases are the tags")
+
+
+def _code(target: Target) -> Iterator[Fault]:
+    """What it takes to have its code patched."""
+    source = target.runtime.source if isinstance(target.runtime, DockerRuntime) else ""
+    if source and not source.startswith("/"):
+        yield Fault(("runtime", "source"), "is no absolute path", "name the folder in the image, such as /app")
+    if target.tests and not target.repository:
+        yield Fault(("tests",), "are those of no repository", "add repository, or remove them")
+    if "patch_code" not in target.autonomy.actions:
+        return
+    wanted = "though autonomy.actions names patch_code"
+    if not isinstance(target.runtime, DockerRuntime):
+        yield Fault(("autonomy", "actions", "patch_code"), "is for containers only", "remove it")
+    elif not source:
+        yield Fault(("runtime", "source"), f"is missing {wanted}", "name the folder in the image that is the repository's root")
+    if not target.repository:
+        yield Fault(("repository",), f"is missing {wanted}", "add the path of a checkout of what is deployed")
+    if not target.tests:
+        yield Fault(("tests",), f"are missing {wanted}", "add the command, such as [python3, -m, pytest, -q]")
 
 
 def _urls(target: Target) -> Iterator[Fault]:

@@ -21,7 +21,7 @@ from autopatch.contract.errors import AutoPatchError, OperatorError
 from autopatch.contract.lifecycle import State
 
 
-SHOWN = ("gateway", "payments", "prometheus", "alertmanager", "jaeger", "nats", "config")
+SHOWN = ("gateway", "payments", "prometheus", "alertmanager", "jaeger", "nats", "config", "repository")
 
 
 class Fault(StrEnum):
@@ -29,6 +29,7 @@ class Fault(StrEnum):
 
     POOL = "pool"
     RELEASE = "release"
+    CODE = "code"
 
 
 class Model(StrEnum):
@@ -40,7 +41,9 @@ class Model(StrEnum):
 
 
 def demo(
-    fault: Annotated[Fault, typer.Option(help="pool: too much load for its connections. release: a bad release.")] = Fault.POOL,
+    fault: Annotated[
+        Fault, typer.Option(help="pool: too much load for its connections. release: a bad release. code: a release that raises.")
+    ] = Fault.POOL,
     model: Annotated[Model, typer.Option(help="remote takes its address from AUTOPATCH_LLM_*.")] = Model.OFF,
     repeat: Annotated[int, typer.Option(min=1, max=20, help="The same fault so many times; a repeat uses the lesson.")] = 1,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running; `autopatch demo --stop` ends it.")] = False,

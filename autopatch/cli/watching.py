@@ -1,6 +1,7 @@
 """Follows one fault from when it is made to the end of its incident, with numbers from Prometheus and traces from Jaeger."""
 
 import difflib
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +23,7 @@ GREEN_S = 12
 """So many seconds all checks must have been good before a fault is made: a bit more than what the queries look back."""
 WITHIN_S = {"healthy": 90.0, "alert": 90.0, "incident": 60.0, "end": 600.0, "lesson": 20.0, "trace": 15.0}
 """Seconds after which each stage is given up."""
-CHECKS = {"pool": "latency_p95", "release": "error_ratio"}
+CHECKS = {"pool": "latency_p95", "release": "error_ratio", "code": "refund_exceptions"}
 """The signal of the target that a fault shows in."""
 
 
@@ -42,6 +43,7 @@ class Episode:
     seconds: float = 0.0
     view: View = field(init=False)
     diff: str = ""
+    branch: str = ""
     spans: Counter[str] = field(default_factory=Counter)
     trace: str = ""
 
@@ -57,7 +59,9 @@ class Episode:
         basis = f"{plan.basis.kind} {plan.basis.ref}" if plan else "no plan"
         lines = [f"{self.check}, measured at Prometheus: {figures} (healthy, broken, now)"]
         lines.append(f"fix from {basis}, {self.model_calls} model calls, {self.seconds:.0f} s from the fault to the end")
-        lines += [f"on disk: {row}" for row in self.diff.splitlines() if row[:1] in "+-" and row[:3] not in ("+++", "---")]
+        lines += [f"offered as {self.branch}"] if self.branch else []
+        changed = [row for row in self.diff.splitlines() if row[:1] in "+-" and row[:3] not in ("+++", "---")]
+        lines += [f"{'changed' if self.branch else 'on disk'}: {row}" for row in changed]
         lines.append(self._traced())
         return lines
 
@@ -67,8 +71,8 @@ class Episode:
             "fault": self.fault, "state": self.view.state.value, "incident": self.view.id, "alert": self.alert,
             "alert_after_s": round(self.alert_after_s, 1), "seconds": round(self.seconds, 1), "check": self.check,
             "healthy": self.healthy, "broken": self.broken, "healed": self.healed, "model_calls": self.model_calls,
-            "basis": self.view.plan.basis.kind if self.view.plan else "", "diff": self.diff, "trace": self.trace,
-            "spans": dict(self.spans), "view": self.view.model_dump(mode="json"),
+            "basis": self.view.plan.basis.kind if self.view.plan else "", "diff": self.diff, "branch": self.branch,
+            "trace": self.trace, "spans": dict(self.spans), "view": self.view.model_dump(mode="json"),
         }
 
     def _traced(self) -> str:
@@ -112,7 +116,8 @@ class Watcher:
         self._follow(seen, known)
         seen.seconds = time.monotonic() - begun
         seen.healed = self._value(check)
-        seen.diff = self._on_disk()
+        seen.branch = self._branch(seen.view.id)
+        seen.diff = self._git("diff", "--no-color", "HEAD", seen.branch, "--", "payments") if seen.branch else self._on_disk()
         self._trace(seen)
         return seen
 
@@ -169,6 +174,14 @@ class Watcher:
         shipped, now = (path.read_text().splitlines() for path in (DEMO / "config.json", Path(self._places.config)))
         return "\n".join(difflib.unified_diff(shipped, now, "shipped", "now", n=0, lineterm=""))
 
+    def _branch(self, incident: str) -> str:
+        """Of the service's repository, made for this incident; '' when there is none."""
+        return self._git("for-each-ref", "--format=%(refname:short)", f"refs/heads/autopatch/{incident}*").partition("\n")[0]
+
+    def _git(self, *arguments: str) -> str:
+        command = ["git", "-C", self._places.repository, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
+
     def _value(self, signal: str) -> float | None:
         return measure(self._places.prometheus, self._signals[signal].query)
 
@@ -192,6 +205,7 @@ class Watcher:
 FAULTS = {
     "pool": "traffic rises beyond what the service's connection pool can serve",
     "release": "version 2 is deployed, which fails on a share of the requests",
+    "code": "version 3 is deployed, which raises on a share of the refunds",
 }
 
 

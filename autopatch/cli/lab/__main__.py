@@ -1,8 +1,8 @@
 """`python -m autopatch.cli.lab`: the process that holds a lab for whoever started it.
 
 It prints JSON lines: {"step", "where", "seconds"} while it starts, {"ready": places}, {"done": command}, {"failed", "tip"}.
-It reads commands, a line each: `fault pool`, `fault release`, `heal`, `keep`. When its input ends, so does the lab (unless it
-was told `keep`), so that nothing outlives a starter that was killed. SIGTERM ends it too.
+It reads commands, a line each: `fault pool`, `fault release`, `fault code`, `heal`, `keep`. When its input ends, so does the
+lab (unless it was told `keep`), so that nothing outlives a starter that was killed. SIGTERM ends it too.
 """
 
 import argparse
@@ -97,6 +97,8 @@ class Host:
                 payments.exhaust_pool()
             case "fault release":
                 payments.release_bad()
+            case "fault code":
+                payments.release_raising()
             case "heal":
                 payments.load(CALM)
                 payments.restore()

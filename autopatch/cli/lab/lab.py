@@ -46,6 +46,7 @@ class Places:
     payments: str = ""
     config: str = ""
     container: str = ""
+    repository: str = ""
     engine: str = ""
     pids: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
@@ -139,6 +140,7 @@ class Lab:
         await self._job(lambda: self.payments.load(CALM))
         where = self.places
         where.payments, where.config, where.container = self.payments.url, str(self.payments.config), self.payments.container
+        where.repository = str(self.payments.repository)
         self._say("payments", f"{self.payments.url}, {CALM} requests/s", time.monotonic() - begun)
 
     async def _rooms(self) -> None:
@@ -162,6 +164,7 @@ class Lab:
             "demo/target.yaml.tmpl", self.folder / "targets" / "payments.yaml", CONTAINER=self.payments.container,
             CONFIG=str(self.payments.config.resolve()), PAYMENTS=self.payments.address,
             PROMETHEUS=self.places.prometheus.removeprefix("http://"), AUTONOMY=self._autonomy,
+            REPOSITORY=str(self.payments.repository.resolve()),
         )
 
     def _common(self) -> dict[str, Any]:
@@ -182,7 +185,10 @@ class Lab:
                 "port": self._ports["gateway"], "tokens_file": str(self.folder / "tokens.yaml"),
                 "knowledge_url": f"http://{LOOPBACK}:{self._ports['knowledge']}",
             },
-            "executor": {"docker_host": self.places.engine, "locks": str(self.folder / "locks")},
+            "executor": {
+                "docker_host": self.places.engine, "locks": str(self.folder / "locks"),
+                "policy": str(ROOT / "infra" / "demo" / "policy.yaml"),
+            },
             "knowledge": {
                 "port": self._ports["knowledge"], "folder": str(self.folder / "knowledge"),
                 "runbooks": str(ROOT / "infra" / "demo" / "runbooks"),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from autopatch.cli.lab.probes import LOOPBACK, Reserved, answers_http
 from autopatch.cli.lab.process import Server, wait_until
 from autopatch.cli.lab.programs import ROOT
 from autopatch.contract.errors import Unavailable
+from services.executor.adapters.code.layers import PATCHED
 
 DEMO = ROOT / "infra" / "demo"
 IMAGE = "autopatch-demo-payments"
@@ -32,11 +34,13 @@ class Traffic:
 
 
 class Payments:
-    """One container and one load generator; `address` is host:port of the service, `config` its file on this machine."""
+    """One container and one load generator; `address` is host:port of the service, `config` its file on this machine,
+    `repository` its source as release 3 was built of it."""
 
     def __init__(self, engine: Engine, folder: Path, lab: str) -> None:
         self.container = f"autopatch-payments-{lab}"
         self.config = folder / "config" / "config.json"
+        self.repository = folder / "repository"
         self._engine = engine
         self._folder = folder
         self._lab = lab
@@ -56,6 +60,7 @@ class Payments:
     def start(self) -> None:
         """The good release with the configuration as it is shipped. Raises Unavailable."""
         self.reset_config()
+        self._lay_out()
         self.deploy("1")
 
     def reset_config(self) -> None:
@@ -135,7 +140,22 @@ class Payments:
             self._load.stop()
         if self._engine.host:
             self._engine.remove(self._engine.containers(self._lab))
+            self._remove_patched()
+        shutil.rmtree(self.repository, ignore_errors=True)
         self._ports.close()
+
+    def _lay_out(self) -> None:
+        shutil.rmtree(self.repository, ignore_errors=True)
+        command = [sys.executable, str(DEMO / "repository.py"), str(self.repository)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise Unavailable("git", f"the service's repository: {done.stderr.strip()[-300:]}", tip="install git")
+
+    def _remove_patched(self) -> None:
+        """Images that a fix made, but those that the service of another lab runs."""
+        for image in self._engine.docker("images", "--quiet", "--filter", f"label={PATCHED}", IMAGE).split():
+            with suppress(Unavailable):
+                self._engine.docker("rmi", image)
 
     def _reported(self) -> str:
         return "" if self._report.exists() else "no report yet"
