@@ -8,7 +8,7 @@ from autopatch.contract.errors import AutoPatchError
 
 Kind = Literal["format", "path", "ambiguous", "missing", "already_applied", "syntax", "forbidden"]
 """`format`: no edit in it, or one without effect; `path`: no such file; `ambiguous`: fits several places; `missing`: fits none;
-`already_applied`: the file already reads so, nothing to do; `syntax`: it would no longer parse; `forbidden`: not ours to touch."""
+`already_applied`: the file already reads so, nothing to do; `syntax`: would no longer parse; `forbidden`: not ours to touch."""
 
 
 class EditError(AutoPatchError):

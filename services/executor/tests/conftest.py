@@ -65,3 +65,6 @@ def name(client: DockerClient) -> Iterator[str]:
     yield made
     for container in client.containers.list(all=True, filters={"name": made}):
         container.remove(force=True)
+
+collect_ignore_glob = ["attacks/*", "forgeries/*"]
+"""Programs for the sandbox."""
