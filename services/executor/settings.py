@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from pydantic_settings import SettingsConfigDict
 
 from autopatch.chassis.settings import RoomSettings
@@ -11,9 +11,12 @@ from autopatch.chassis.settings import RoomSettings
 class Settings(RoomSettings):
     """Where engine and policy are, and how patient the executor is with targets."""
 
-    model_config = SettingsConfigDict(env_prefix="AUTOPATCH_EXECUTOR_")
+    model_config = SettingsConfigDict(env_prefix="AUTOPATCH_EXECUTOR_", populate_by_name=True)
 
-    docker_host: str = Field(default="", description="address of the Docker engine; empty: unix:///var/run/docker.sock")
+    docker_host: str = Field(
+        default="", validation_alias=AliasChoices("AUTOPATCH_EXECUTOR_DOCKER_HOST", "DOCKER_HOST"),
+        description="address of the Docker engine, also by DOCKER_HOST; empty: unix:///var/run/docker.sock",
+    )
     policy: str = Field(default=str(Path(__file__).parent / "policies" / "policy.yaml"), description="the policy file")
     locks: str = Field(default="/run/lock/autopatch", description="folder of the fences that all executors of this machine share")
     sandbox_slots: int = Field(default=1, ge=1, le=16, description="sandbox runs at a time")
