@@ -39,7 +39,7 @@ TARGET = """
 name: {name}
 match: {{service: {name}}}
 runtime:
-  {{kind: process, command: [sh, -c, "{command}"], pidfile: {folder}/{name}.pid, log: {folder}/{name}.log, reload_signal: SIGHUP}}
+  {runtime}
 configs:
   - name: config
     path: {folder}/{name}/config.json
@@ -56,7 +56,12 @@ rehearse: {rehearse}
 soak: {{settle_s: {settle}, soak_s: {soak}, step_s: 0.1}}
 approval_ttl_s: {ttl}
 on_inconclusive: {inconclusive}
+{more}
 """
+PROCESS = (
+    '{{kind: process, command: [sh, -c, "{command}"], pidfile: {folder}/{name}.pid, log: {folder}/{name}.log, '
+    "reload_signal: SIGHUP}}"
+)
 
 REHEARSE = '{command: ["true"], image: none}'
 RELOADS = "trap : HUP; while :; do sleep 0.1; done"
@@ -120,8 +125,9 @@ class World:
 
     def __init__(
         self, folder: Path, names: list[str], rung: str = "auto", ttl: float = 900, *, settle: float = 0.1, soak: float = 0.9,
-        inconclusive: str = "keep", runbook: str = RUNBOOK, rehearse: str = REHEARSE,
+        inconclusive: str = "keep", runbook: str = RUNBOOK, rehearse: str = REHEARSE, runtime: str = PROCESS, more: str = "",
     ) -> None:
+        """`runtime` and `more` are lines of every target file; `runtime` may hold {command}, {folder} and {name}."""
         self.folder = folder
         self.services = {name: Service(name, folder / name / "config.json") for name in names}
         self.up = True
@@ -138,7 +144,8 @@ class World:
             service.config.write_text(CONFIG)
             (folder / "targets" / f"{name}.yaml").write_text(TARGET.format(
                 name=name, underscored=name.replace("-", "_"), folder=folder, prometheus=self.url, rung=rung, ttl=ttl,
-                settle=settle, soak=soak, inconclusive=inconclusive, command=RELOADS, rehearse=rehearse,
+                settle=settle, soak=soak, inconclusive=inconclusive, rehearse=rehearse, more=more,
+                runtime=runtime.format(command=RELOADS, folder=folder, name=name),
             ))
 
     def quiet(self, name: str) -> None:

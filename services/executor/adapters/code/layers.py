@@ -91,6 +91,8 @@ def _compared(client: DockerClient, spec: DockerRuntime, release: str, tree: Fil
                     reader, seen = archive.extractfile(member), seen + 1
                     if reader is None or reader.read() != tree[path]:
                         other.append(path)
+        for _ in chunks:
+            pass  # what is read to its end gives its connection back
     if not seen:
         raise OperatorError(f"runtime.source: {spec.source} of {spec.image}:{release} holds no code of the repository", tip=_ROOT)
     if other:
