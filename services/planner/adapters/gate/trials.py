@@ -17,8 +17,8 @@ from services.planner.adapters.gate.case import Case
 LONGEST_S = 840.0
 START_S = 60.0
 """What copies and containers may take besides the tests."""
-FEW = 5
-"""Passing tests that are run at once with the failing ones."""
+FEW = 12
+"""So many passing tests are run at once with the failing ones; the first that fails ends a candidate's run."""
 ASKED_BYTES = 24_000
 """Of test ids in one request."""
 SLOWER = 10
@@ -33,8 +33,9 @@ class Gate:
         self._chassis = chassis
         self._case = case
         failing = case.baseline.failing
-        few = len(case.baseline.passing) <= FEW or sum(len(test.encode()) + 4 for test in failing) > ASKED_BYTES
-        self._only = () if few else failing
+        self._at_once = len(case.baseline.passing) <= FEW
+        asked = (*failing, *case.baseline.passing) if self._at_once else failing
+        self._only = asked if sum(len(test.encode()) + 4 for test in asked) <= ASKED_BYTES else ()
 
     @property
     def own_s(self) -> float:
@@ -59,7 +60,8 @@ class Gate:
         sandbox was lost is the last one. Otherwise that raises Unavailable: nothing more is asked of a model then.
         """
         job = self._quick() if enough else self._case.job
-        ran = await self._run(candidates, job, self._only, limit_s=limit_s, enough=enough)
+        only = self._only if enough or not self._at_once else ()
+        ran = await self._run(candidates, job, only, limit_s=limit_s, enough=enough)
         return [self._held(candidate, report) for candidate, report in ran]
 
     async def confirm(self, tried: Sequence[Tried]) -> list[Tried]:
@@ -99,7 +101,7 @@ class Gate:
         return job.model_copy(update={"test_s": test_s, "suite_s": min(job.suite_s, START_S)})
 
     def _held(self, candidate: Candidate, report: Report) -> Tried:
-        if not self._only:
+        if self._at_once or not self._only:
             return self._judged(candidate, report)
         failing = self._left(report)
         return Tried(candidate, report, failing, _why(report, failing))
