@@ -52,9 +52,7 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
 
 
 def left_to_a_person(found: Ranked, tally: Tally) -> Ranked:
-    """Doubtful edits are wrong too often to be taken unasked."""
-    for one in found.order:
-        tally.reject(one.candidate, f"it passes every test, but {found.weak}")
+    """Doubtful edits are wrong too often to be taken unasked; they are told."""
     told = "; ".join(one.candidate.description[:120] for one in found.order[:3])
     tally.notes.append(f"{found.weak}, so a person must choose: {told}")
     return Ranked()

@@ -60,7 +60,7 @@ class Gate:
         sandbox was lost is the last one. Otherwise that raises Unavailable: nothing more is asked of a model then.
         """
         job = self._quick() if enough else self._case.job
-        only = self._only if enough or not self._at_once else ()
+        only = () if self._at_once and not enough else self._only
         ran = await self._run(candidates, job, only, limit_s=limit_s, enough=enough)
         return [self._held(candidate, report) for candidate, report in ran]
 
