@@ -22,7 +22,7 @@ from services.executor.adapters.images.prepare import REPOSITORY, CannotPrepare,
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.limits import MIB, Limits
-from services.executor.adapters.sandbox.owner import RUN
+from services.executor.adapters.sandbox.owner import OWNER, myself
 from services.executor.adapters.workshop.responder import Workshop
 from services.executor.tests.workshop import Bench, outcomes
 
@@ -165,7 +165,7 @@ async def test_what_a_repository_lacks_is_installed_once_and_its_tests_run_witho
     )
     assert again.startswith(f"{REPOSITORY}:")
     assert {str(found.id) for found in client.images.list(REPOSITORY)} == made
-    assert not client.containers.list(all=True, filters={"label": RUN})
+    assert not client.api.containers(all=True, filters={"label": f"{OWNER}={myself()}"})
 
 
 @pytest.mark.docker
@@ -204,7 +204,7 @@ async def test_without_network_the_environment_is_to_blame(
     assert report.ended == "lost"
     assert "the dependencies cannot be installed" in report.problem and "autopatch-seven" in report.problem, report.problem
     assert "package index must be reachable" in report.problem
-    assert not client.containers.list(all=True, filters={"label": RUN})
+    assert not client.api.containers(all=True, filters={"label": f"{OWNER}={myself()}"})
     with pytest.raises(CannotPrepare, match=r"pyproject\.toml"):
         await images.image_for(a_job(), {"pyproject.toml": b"[="})
 

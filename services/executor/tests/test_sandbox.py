@@ -1,6 +1,7 @@
 """The sandbox on a real engine, under each of its runtimes: every attack is contained, and nothing is left."""
 
 import asyncio
+import socket
 import subprocess
 import sys
 import time
@@ -12,10 +13,11 @@ from docker import DockerClient
 
 from autopatch.contract.errors import Unavailable
 from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.runtimes.process import start_ticks
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.limits import ENVIRONMENT, Limits
-from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, reap
+from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself, reap
 
 pytestmark = [pytest.mark.docker]
 
@@ -30,8 +32,9 @@ def sandbox(request: pytest.FixtureRequest, client: DockerClient, engine: Engine
 
 def left(client: DockerClient) -> list[str]:
     """What this process left on the engine."""
-    containers = [c.name or "" for c in client.containers.list(all=True, filters={"label": RUN})]
-    return containers + [v.name or "" for v in client.volumes.list(filters={"label": RUN})]
+    mine = {"label": f"{OWNER}={myself()}"}
+    containers = [str(found["Names"][0]).lstrip("/") for found in client.api.containers(all=True, filters=mine)]
+    return containers + [v.name or "" for v in client.volumes.list(filters=mine)]
 
 
 async def python(sandbox: DockerSandbox, image: str, code: str, timeout_s: float = 20, **files: bytes) -> Outcome:
@@ -172,7 +175,7 @@ async def test_cancelled_and_gone_within_a_second_even_while_it_floods(
     task = asyncio.ensure_future(python(sandbox, image, code))
     for _ in range(200):
         await asyncio.sleep(0.05)
-        if any(c.status == "running" for c in client.containers.list(filters={"label": RUN})):
+        if client.api.containers(filters={"label": f"{OWNER}={myself()}"}):
             break
     await asyncio.sleep(0.3)
     begun = time.monotonic()
@@ -199,6 +202,7 @@ async def test_what_a_dead_executor_left_is_reaped_and_what_is_not_ours_stays(
     code = f"""
 import asyncio
 from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.runtimes.process import start_ticks
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.job import Job
 asyncio.run(DockerSandbox(Engine({docker_host!r})).run(Job({image!r}, ("sleep", "100"), 100)))
@@ -207,13 +211,15 @@ asyncio.run(DockerSandbox(Engine({docker_host!r})).run(Job({image!r}, ("sleep", 
     expired = client.volumes.create(f"{name}-expired", labels={RUN: "x", OWNER: "elsewhere/1/1", EXPIRES: "1000"})
     foreign = client.volumes.create(f"{name}-foreign", labels={RUN: "x", OWNER: "elsewhere/1/1", EXPIRES: "9000000000"})
     with subprocess.Popen([sys.executable, "-c", code]) as dying:
-        while not client.containers.list(filters={"label": RUN}):
+        theirs = {"label": f"{OWNER}={socket.gethostname()}/{dying.pid}/{start_ticks(dying.pid)}"}
+        while not client.api.containers(filters=theirs):
             await asyncio.sleep(0.1)
-        assert await reap(engine) == 1, "only what has expired"
-        assert any(c.status == "running" for c in client.containers.list(filters={"label": RUN}))
+        assert await reap(engine) >= 1, "what has expired"
+        assert client.api.containers(filters=theirs)
         dying.kill()
-    assert await reap(engine) == 1
-    assert left(client) == [foreign.name]
+    assert await reap(engine) >= 1
+    assert client.api.containers(all=True, filters=theirs) == []
+    assert foreign.name in [v.name for v in client.volumes.list()]
     stranger.reload()
     foreign.remove()
     assert expired.name not in [v.name for v in client.volumes.list()]
