@@ -131,6 +131,8 @@ async def test_a_code_fault_is_healed_from_its_alert_and_offered_as_a_branch(tmp
         assert f"Incident: {incident.id}" in trailers and f"Trace: {shown['trace_id']}" in trailers
         assert "+    return price + tip" in shown["diff"] and branch in str(shown["stages"])
         assert container.git("status", "--porcelain") == ""
+        told = {span.name for span in it.spans.get_finished_spans()}
+        assert {"patch the code", "baseline of the source", "collect coverage", "find a fix", "offer a branch"} <= told
 
 
 async def test_a_patch_that_does_not_help_is_rolled_back_to_the_old_release_and_leaves_no_branch(tmp_path: Path) -> None:
