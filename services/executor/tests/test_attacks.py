@@ -190,7 +190,7 @@ _DULLED: dict[str, list[tuple[str, str, str]]] = {
         ("watch.py", "REPORTS = 16 * 1024 * 1024", "REPORTS = 1 << 60"),
         ("watch.py", "(ValueError, KeyError, TypeError, AttributeError, RecursionError)", "ZeroDivisionError"),
     ],
-    "limit": [("watch.py", "if now >= self._deadline or", "if")],
+    "limit": [("watch.py", "if now >= self._deadline or (", "if False and (")],
 }
 """Files that run inside, and what is taken out of them."""
 
