@@ -10,7 +10,7 @@ import pytest
 from autopatch.cli.lab.docker import Engine
 from autopatch.cli.lab.payments import IMAGE
 from autopatch.contract.actions import PatchCode
-from services.executor.adapters.code.layers import PATCHED
+from services.executor.adapters.code import PATCHED
 from tests.e2e.lab import Running, lab
 from tests.e2e.test_loop import episode, newest_prometheus, nowhere, tells_everything, trace_of
 

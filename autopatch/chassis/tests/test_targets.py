@@ -114,6 +114,40 @@ def test_a_mistake_is_told_with_file_line_field_and_remedy(
     assert f"{file}:{line}: {field}: " in told and remedy in told and "Traceback" not in told
 
 
+CODE = GOOD.replace('"2"]\n', '"2"]\n  source: /app\n') + """\
+autonomy: {actions: {patch_code: approve}}
+repository: ../repository
+tests: [pytest, -q]
+"""
+
+
+def test_a_target_whose_code_may_be_patched_names_its_repository_absolutely(tmp_path: Path) -> None:
+    (tmp_path / "targets").mkdir()
+    target = load_target(written(tmp_path / "targets", CODE))
+    assert target.repository == str(tmp_path / "repository") and target.tests == ("pytest", "-q")
+
+
+@pytest.mark.parametrize(("old", "new", "told"), [
+    ("  source: /app\n", "", ":3: runtime.source: is missing though autonomy.actions names patch_code"),
+    ("source: /app", "source: app", ":8: runtime.source: is no absolute path"),
+    ("repository: ../repository\n", "", "repository: is missing though autonomy.actions names patch_code"),
+    ("tests: [pytest, -q]\n", "", "tests: are missing though autonomy.actions names patch_code"),
+    ("autonomy: {actions: {patch_code: approve}}\nrepository: ../repository\n", "", "tests: are those of no repository"),
+])
+def test_a_target_whose_code_may_be_patched_names_all_it_takes(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in CODE
+    with pytest.raises(OperatorError) as caught:
+        load_target(written(tmp_path, CODE.replace(old, new, 1)))
+    assert told in str(caught.value)
+
+
+def test_code_of_a_process_is_not_patched(tmp_path: Path) -> None:
+    docker = CODE[CODE.index("  kind: docker") : CODE.index("configs:")]
+    process = "  {kind: process, command: [./serve], pidfile: run/pid}\n"
+    with pytest.raises(OperatorError, match="autonomy.actions.patch_code: is for containers only"):
+        load_target(written(tmp_path, CODE.replace(docker, process)))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -164,7 +164,7 @@ class Lab:
             "demo/target.yaml.tmpl", self.folder / "targets" / "payments.yaml", CONTAINER=self.payments.container,
             CONFIG=str(self.payments.config.resolve()), PAYMENTS=self.payments.address,
             PROMETHEUS=self.places.prometheus.removeprefix("http://"), AUTONOMY=self._autonomy,
-            REPOSITORY=str(self.payments.repository.resolve()),
+            REPOSITORY=str(self.payments.repository.resolve()), PATCH_CODE=self._autonomy,
         )
 
     def _common(self) -> dict[str, Any]:

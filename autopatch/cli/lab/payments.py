@@ -15,7 +15,7 @@ from autopatch.cli.lab.probes import LOOPBACK, Reserved, answers_http
 from autopatch.cli.lab.process import Server, wait_until
 from autopatch.cli.lab.programs import ROOT
 from autopatch.contract.errors import Unavailable
-from services.executor.adapters.code.layers import PATCHED
+from services.executor.adapters.code import PATCHED
 
 DEMO = ROOT / "infra" / "demo"
 IMAGE = "autopatch-demo-payments"

@@ -11,12 +11,15 @@ from ruamel.yaml import YAML
 from autopatch.chassis.targets import load_target
 from autopatch.contract.actions import Action
 from autopatch.contract.target import Target
+from services.executor.adapters.rules.policy_file import load_policy
+from services.knowledge.adapters.sources.documents import read_folder
 
 INFRA = Path(__file__).resolve().parents[2]
 RUNBOOKS = sorted((INFRA / "demo/runbooks").glob("*.md"))
 VALUES = {
     "CONTAINER": "autopatch-payments", "CONFIG": "../.autopatch/payments/config.json", "PAYMENTS": "127.0.0.1:3000",
     "PROMETHEUS": "127.0.0.1:9090", "AUTONOMY": "auto",
+    "REPOSITORY": "../.autopatch/payments/repository", "PATCH_CODE": "approve",
 }
 
 
@@ -53,7 +56,7 @@ def test_each_demo_alert_stands_for_one_check_with_the_alert_s_threshold(target:
 def test_a_runbook_only_does_what_the_target_allows(file: Path, target: Target) -> None:
     runbook, text = front_matter(file), file.read_text()
     assert runbook["causes"] and runbook["owner"] and runbook["severity"] == "critical"
-    assert runbook.get("actions") or list(file.with_suffix("").glob("test_*.py")), "what to do, or a test of what to mend"
+    assert runbook.get("actions") or runbook["patch_code"]["tests"], "what to do, or a test of what to mend"
     assert runbook["service"] == target.match["service"]
     assert all(target.check_for(alert) for alert in runbook["alert"])
     assert all(f"\n## {section}\n" in text for section in ("Meaning", "Impact", "Diagnosis", "Mitigation"))
@@ -65,6 +68,22 @@ def test_a_runbook_only_does_what_the_target_allows(file: Path, target: Target) 
             bounds, value = config.editable[str(action["key"])], action["value"]
             assert isinstance(value, int) and bounds.min is not None and bounds.max is not None
             assert bounds.min <= value <= bounds.max
+
+
+def test_the_runbooks_are_read_as_knowledge_reads_them_with_the_test_that_one_attaches() -> None:
+    books = {document.runbook.name: document.runbook for document in read_folder(INFRA / "demo/runbooks") if document.runbook}
+    assert set(books) == {file.stem for file in RUNBOOKS}
+    code = books["refunds_fail"]
+    assert code.actions == ({"kind": "patch_code"},) and "percent_back" in code.attached["tests/test_late_refunds.py"]
+
+
+def test_the_demo_s_policy_lets_one_person_or_none_decide_on_code_of_the_demo_only(target: Target) -> None:
+    rules = {rule.name: rule for rule in load_policy(INFRA / "demo/policy.yaml").rules}
+    shipped = {rule.name: rule for rule in load_policy(INFRA.parent / "services/executor/policies/policy.yaml").rules}
+    assert {name: rule for name, rule in rules.items() if name != "demo_code"} == {
+        name: rule for name, rule in shipped.items() if name != "code"
+    }
+    assert rules["demo_code"].two_persons is False and rules["demo_code"].targets == (target.name,)
 
 
 def test_each_cause_has_a_runbook() -> None:

@@ -16,7 +16,8 @@ from autopatch.contract.plan import Plan, UndoRecord
 from autopatch.contract.target import DockerRuntime, Target
 from autopatch.repair.diffs import make_diff
 from autopatch.repair.tree import Files, tree_digest, write_archive
-from services.executor.adapters.code.layers import PATCHED, Layers
+from services.executor.adapters.code import PATCHED
+from services.executor.adapters.code.layers import Layers
 from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.runtimes.container import ContainerOfTarget
 from services.executor.adapters.runtimes.engine import Engine

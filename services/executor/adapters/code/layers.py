@@ -20,6 +20,7 @@ from autopatch.contract.model import canonical, digest
 from autopatch.contract.target import DockerRuntime, Target
 from autopatch.repair.localise import may_change
 from autopatch.repair.tree import FILE_BYTES, Files
+from services.executor.adapters.code import PATCHED
 from services.executor.adapters.code.patches import Patch, understood
 from services.executor.adapters.code.sources import unpatchable
 from services.executor.adapters.runtimes.engine import Engine
@@ -28,8 +29,6 @@ from services.executor.ports import Failed
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-PATCHED = "org.autopatch.patched"
-"""Label of these images: SHA-256 over what they were made of."""
 Work = Callable[[DockerClient], None]
 _CACHE = "__pycache__"
 _LONGEST_TAG = 128
