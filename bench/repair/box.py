@@ -55,10 +55,18 @@ while read -r _ where kind _; do
   case $kind in ext*|xfs|btrfs|overlay|zfs|f2fs|virtiofs|9p|nfs*|sysfs|cgroup*)
     mount -o remount,bind,ro "$where" || ! mountpoint -q "$where" || exit 125 ;; esac
 done < /proc/self/mounts
+case $PYTHON_HOME in /tmp/*|/run/*) mkdir /mnt/.python && mount --bind "$PYTHON_HOME" /mnt/.python || exit 125 ;; esac
 for where in /tmp /run /dev/shm; do mount -t tmpfs -o size=64m,mode=1777 tmpfs "$where" || exit 125; done
+if [ -d /mnt/.python ]; then
+  mkdir -p "$PYTHON_HOME" && mount --bind /mnt/.python "$PYTHON_HOME" && mount -o remount,bind,ro "$PYTHON_HOME" || exit 125
+  umount /mnt/.python && rmdir /mnt/.python || exit 125
+fi
 cd /mnt && exec setpriv --bounding-set=-all --inh-caps=-all --no-new-privs "$@"
 """
-"""In namespaces of its own: a copy of this folder in memory is all that can be written, and no capability is left."""
+"""In namespaces of its own: a copy of this folder in memory is all that can be written, and no capability is left.
+
+A virtual environment that lies in a folder which is hidden stays to be read.
+"""
 
 
 @cache
@@ -66,7 +74,7 @@ def _sealed() -> tuple[str, ...]:
     """The prefix that takes network, other processes and the disk away, or () where this machine does not let us."""
     user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     spaces = ["unshare", *user, "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    prefix = [*spaces, "sh", "-c", _SEAL, "seal"]
+    prefix = ["env", f"PYTHON_HOME={sys.prefix}", *spaces, "sh", "-c", _SEAL, "seal"]
     if not shutil.which("unshare") or not shutil.which("setpriv"):
         return ()
     with tempfile.TemporaryDirectory() as empty:
