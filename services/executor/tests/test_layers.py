@@ -163,6 +163,16 @@ async def test_a_repository_is_held_against_the_image_by_its_code_and_not_by_wha
         await case.layers.compare(elsewhere, "1", SOURCE)
 
 
+async def test_what_an_executor_that_was_killed_left_is_removed_and_what_another_one_uses_is_not(
+    case: Case, engine: Engine, client: DockerClient, name: str
+) -> None:
+    left = client.containers.create(f"{REPOSITORY}:1", name=f"autopatch-layer-{name}", network_mode="none")
+    await case.layers.compare(case.target, "1", SOURCE)
+    assert left in client.containers.list(all=True)
+    await Layers(engine, case.blobs, left_s=-60).compare(case.target, "1", SOURCE)
+    assert left not in client.containers.list(all=True)
+
+
 async def test_a_release_that_is_not_on_the_engine_and_a_tag_that_grows_too_long_are_refused(case: Case) -> None:
     patch = await case.patch()
     with pytest.raises(Failed, match="not on the engine"):

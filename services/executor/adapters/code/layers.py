@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Work = Callable[[DockerClient], None]
 _CACHE = "__pycache__"
+_LENT = "autopatch-layer-"
 _LONGEST_TAG = 128
 _ROOT = "name the folder of the image that is the repository's root"
 _DEPLOYED = "check out in the target's repository the commit that is deployed"
@@ -38,9 +39,10 @@ _LARGEST_CACHE = 64 * 1024**2
 
 
 class Layers:
-    """Nothing of an image is run for it."""
+    """Nothing of an image is run for it. `left_s`: seconds after which a container that lends files was left by the dead."""
 
-    def __init__(self, engine: Engine, blobs: Blobs) -> None:
+    def __init__(self, engine: Engine, blobs: Blobs, left_s: float = 600) -> None:
+        self._left_s = left_s
         self._engine = engine
         self._blobs = blobs
 
@@ -62,8 +64,14 @@ class Layers:
         return made
 
     async def _do(self, work: Work) -> None:
+        def tidied(client: DockerClient) -> None:
+            for found in client.api.containers(all=True, filters={"name": _LENT, "status": "created"}):
+                if time.time() - found["Created"] > self._left_s:
+                    client.api.remove_container(found["Id"], force=True, v=True)
+            work(client)
+
         try:
-            await self._engine.surely(work)
+            await self._engine.surely(tidied)
         except APIError as error:
             raise Failed(f"the image with the patch: {error.explanation or error}") from error
 
@@ -129,7 +137,7 @@ def _lent(client: DockerClient, image: str) -> Iterator[str]:
         raise Failed(f"image {image} is not on the engine") from None
     command = None if config.get("Cmd") or config.get("Entrypoint") else ["-"]
     apart = client.api.create_host_config(network_mode="none")
-    made = client.api.create_container(image, command, name=f"autopatch-layer-{uuid.uuid4().hex[:12]}", host_config=apart)
+    made = client.api.create_container(image, command, name=f"{_LENT}{uuid.uuid4().hex[:12]}", host_config=apart)
     try:
         yield str(made["Id"])
     finally:
@@ -145,11 +153,10 @@ def _overlay(client: DockerClient, container: str, spec: DockerRuntime, patch: P
             assert content is not None
             full = posixpath.join(spec.source, path)
             found = {member.name: (member, data) for member, data in _files(client, container, full, FILE_BYTES)}
-            member, data = found.get(posixpath.basename(full), (_new(path), None))
+            member, data = found.get(posixpath.basename(full), (None, None))
             if data != patch.tree.get(path):
-                what = "is not in the image" if data is None else "is another file in the image"
-                why = f"{full} {what} than in commit {patch.action.base[:12]}" if data is not None else f"{full} {what}"
-                raise StaleTarget(why, tip=_DEPLOYED)
+                what = "is not in the image, but" if data is None else "is another file in the image than"
+                raise StaleTarget(f"{full} {what} in commit {patch.action.base[:12]}", tip=_DEPLOYED)
             _put(archive, full, member, content)
             for cached in _caches(client, container, full):
                 _put(archive, posixpath.join(posixpath.dirname(full), _CACHE, cached.name), cached, b"")
@@ -211,15 +218,10 @@ class Stream(io.RawIOBase):
         return len(taken)
 
 
-def _new(path: str) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(path)
-    member.mode = 0o644
-    return member
-
-
-def _put(archive: tarfile.TarFile, full: str, like: tarfile.TarInfo, content: bytes) -> None:
-    """Mode and owner as before."""
+def _put(archive: tarfile.TarFile, full: str, like: tarfile.TarInfo | None, content: bytes) -> None:
+    """Mode and owner as before; a new file is root's and readable."""
     member = tarfile.TarInfo(full.lstrip("/"))
     member.size, member.mtime = len(content), int(time.time())
-    member.mode, member.uid, member.gid = like.mode, like.uid, like.gid
+    if like:
+        member.mode, member.uid, member.gid = like.mode, like.uid, like.gid
     archive.addfile(member, io.BytesIO(content))
