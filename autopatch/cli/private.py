@@ -6,7 +6,7 @@ import pwd
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -28,6 +28,8 @@ ROOMS = ("executor", "validator", "diagnosis", "planner", "knowledge")
 LATER = ("autopatch.chassis.main", "services.gateway.adapters.repairs.jobs", *(f"services.{room}.service" for room in ROOMS))
 UNDO_S = 10.0
 """A step that has begun is undone before a cancelled job ends."""
+OPENING_TRIES, OPENING_S = 8, 0.05
+"""How long a job that is not on the log yet is looked for."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -86,7 +88,8 @@ class _Job:
                 raise Unavailable("autopatch", _why(rooms), tip=f"its log is {self._folder / quarters.LOG}")
             return watching.result()
         except asyncio.CancelledError:
-            await jobs.cancel(incident, caller, "stopped by a signal")
+            if not await _stopped(jobs, incident, caller):
+                return Result.unbegun(self._name)
             done, _ = await asyncio.wait({watching}, timeout=UNDO_S)
             return watching.result() if done else Result.unbegun(self._name)
         finally:
@@ -168,6 +171,16 @@ async def _together(*starts: Awaitable[Any]) -> list[Any]:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+
+
+async def _stopped(jobs: "Jobs", incident: str, caller: "Caller") -> bool:
+    """The job may be about to begin: it is looked for a little longer. False when it did not."""
+    for _ in range(OPENING_TRIES):
+        with suppress(NotFound):
+            await jobs.cancel(incident, caller, "stopped by a signal")
+            return True
+        await asyncio.sleep(OPENING_S)
+    return False
 
 
 def _why(rooms: "list[asyncio.Task[None]]") -> str:

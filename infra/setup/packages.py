@@ -1,5 +1,6 @@
 """Debian packages: only those that are missing, only as root, and without starting the services that they bring."""
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -20,6 +21,19 @@ def program(*names: str) -> Callable[[], bool]:
     """Is one of the programs on the path, or where Debian puts servers?"""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
     return lambda: any(shutil.which(name, path=path) for name in names)
+
+
+def library(name: str) -> Callable[[], bool]:
+    """Can a shared library be loaded?"""
+
+    def here() -> bool:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            return False
+        return True
+
+    return here
 
 
 def _venv() -> bool:
@@ -46,6 +60,7 @@ SERVERS: Needs = {
     "mmdebstrap": program("mmdebstrap"),
     "xz-utils": program("xz"),
     "util-linux": program("setpriv"),
+    "libgomp1": library("libgomp.so.1"),
 }
 
 

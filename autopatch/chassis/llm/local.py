@@ -166,8 +166,9 @@ def serve(model: Path, run_dir: Path, *, port: int, threads: int, context_tokens
 def _serve(model: Path, state: Path, port: int, threads: int, context_tokens: int, parent: int | None) -> int:
     try:
         import xllamacpp
-    except ImportError:
-        print("the package xllamacpp is not installed: pip install 'autopatch[local-model]'", file=sys.stderr)
+    except ImportError as error:
+        remedy = "pip install 'autopatch[local-model]', and on Debian apt-get install libgomp1"
+        print(f"the package xllamacpp cannot be loaded: {error}: {remedy}", file=sys.stderr)
         return 1
     key = secrets.token_urlsafe(24)
     params = xllamacpp.CommonParams()
