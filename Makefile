@@ -6,7 +6,7 @@ KEEP ?=
 REPEAT ?= 1
 BIN := .venv/bin
 
-.PHONY: help setup setup-demo demo stop test units live test-long lint clean
+.PHONY: help setup setup-demo demo stop test test-long lint clean
 
 help:
 	@echo "make demo [MODEL=off|local] [FAULT=pool|release|code] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
@@ -36,16 +36,9 @@ lint: setup
 	$(BIN)/mypy --strict infra/demo/tests/*.py
 	$(BIN)/lint-imports
 
-# What measures time runs alone, after everything else; what only reads runs beside the rest.
-test: setup
+test: lint
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
-	@$(MAKE) --no-print-directory -j2 lint units
-	@$(MAKE) --no-print-directory live
-
-units: setup
 	$(BIN)/pytest -m "not long" --ignore tests/e2e --ignore infra/demo -n 3 --dist loadfile -q
-
-live: setup
 	$(BIN)/pytest -m "not long$(if $(filter local,$(MODEL)),, and not local)" infra/demo tests/e2e -v
 
 test-long: setup
