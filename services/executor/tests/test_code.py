@@ -11,7 +11,7 @@ from autopatch.contract import events as ev
 from autopatch.contract import requests as rq
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.code import CodeJob, Report, Reports, TestCase
-from autopatch.contract.errors import OperatorError
+from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.plan import Plan
 from autopatch.repair.diffs import make_diff
@@ -254,11 +254,24 @@ async def test_a_patch_that_cannot_be_offered_does_not_stay(it: Patchable) -> No
     assert it.runtime.release == "r1" and it.branches() == ["autopatch/one"]
 
 
-async def test_a_patch_of_a_commit_that_is_gone_does_not_stay(it: Patchable) -> None:
-    await it.healed(commit="a" * 40)
-    assert it.story()[-3:] == ["apply_failed", "rolling_back", "rolled_back"] and it.runtime.release == "r1"
-    failed = it.incident().last(ev.ApplyFailed)
-    assert failed and "has no commit aaaaaaaaaaaa any more" in failed.reason
+async def test_while_its_commit_is_not_there_a_patch_is_not_run(it: Patchable) -> None:
+    plan = await it.plan(commit="a" * 40)
+    it.has(planned(plan))
+    with pytest.raises(Unavailable, match="has no commit aaaaaaaaaaaa any more"):
+        await it.deliver()
+    assert (it.runtime.effects, it.branches(), it.story()[-1]) == ([], [], "planned")
+
+
+async def test_a_repository_that_goes_away_after_the_rehearsal_holds_the_patch_up_until_it_is_back(it: Patchable) -> None:
+    it.has(planned(await it.plan()))
+    await it.deliver()
+    away = it.repository.rename(it.repository.with_name("away"))
+    with pytest.raises(Unavailable, match="is not a folder"):
+        await it.run()
+    assert it.story()[-1] == "rehearsed" and it.runtime.effects == []
+    away.rename(it.repository)
+    await it.run()
+    assert it.story()[-1] == "applied" and it.branches() == ["autopatch/one"]
 
 
 async def test_a_release_that_changed_since_makes_the_plan_stale(it: Patchable) -> None:

@@ -70,8 +70,7 @@ def _commit(target: Target, patch: Patch, incident: Incident, plan: Plan) -> str
 def _removed(target: Target, patch: Patch, incident: Incident, plan: Plan) -> str:
     git, branch = repository_of(target), branch_of(incident, plan)
     reference = f"refs/heads/{branch}"
-    there = git.ask("rev-parse", "--verify", "--quiet", reference)
-    if not there:
+    if not git.ask("rev-parse", "--verify", "--quiet", reference):
         return ""
     commit = _commit(target, patch, incident, plan)
     try:

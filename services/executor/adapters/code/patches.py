@@ -48,7 +48,6 @@ async def understood(blobs: Blobs, target: Target, action: PatchCode) -> Patch:
     changes = await patched(diff, tree)
     if tuple(sorted(changes)) != action.files:
         raise Refused(f"the diff changes {', '.join(sorted(changes))}, the plan says {', '.join(action.files)}")
-    gone = sorted(path for path, content in changes.items() if content is None)
-    if gone:
+    if gone := sorted(path for path, content in changes.items() if content is None):
         raise Refused(f"the diff removes {', '.join(gone)}", tip="files are laid over an image, none is taken out of it")
     return Patch(action, job, tree, diff, ref, changes)

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from autopatch.contract.errors import OperatorError
+from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.target import DockerRuntime, Target
 from autopatch.repair.tree import FILE_BYTES, FILES, TOTAL_BYTES, Files, unfit_path
 from services.executor.adapters.branches.git import Git, GitFailed, names
@@ -51,8 +51,15 @@ def commit_of(git: Git, wanted: str = "HEAD") -> str:
     return found
 
 
-@dataclass(frozen=True)
-class _Entry:
+def still_there(target: Target, commit: str) -> None:
+    """Raises Unavailable: while a patch could not be offered as a branch, it is not run."""
+    try:
+        commit_of(repository_of(target), commit)
+    except OperatorError as error:
+        raise Unavailable("repository", str(error.args[0]), tip=error.tip) from error
+
+
+class _Entry(NamedTuple):
     path: str
     blob: str
     executable: bool

@@ -13,6 +13,7 @@ from autopatch.contract.evidence import ConfigState, TargetState
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Plan, Precondition, UndoRecord
 from autopatch.contract.target import Target
+from services.executor.adapters.code.sources import still_there
 from services.executor.adapters.delivery.checks import demand
 from services.executor.adapters.delivery.copies import (
     contents,
@@ -74,6 +75,7 @@ class TargetHands:
             if isinstance(step.action, RollbackRelease) and step.action.release == runs.release and runs.running:
                 raise Refused(f"release {runs.release} runs already")
             if isinstance(step.action, PatchCode):
+                await asyncio.to_thread(still_there, self._target, step.action.base)
                 await self._code.check(self._target, step.action, runs.release)
         records = undo_records(plan, files, runs.release)
         if any(record.kind == "splice" and record.old == record.new for record in records):
