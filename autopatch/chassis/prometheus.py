@@ -140,10 +140,6 @@ class Prometheus:
         """Pending and firing alerts."""
         return self._words(FiringAlert, (await self._get("/api/v1/alerts")).get("alerts", ()))
 
-    async def buildinfo(self) -> str:
-        """The server's version."""
-        return str((await self._get("/api/v1/status/buildinfo")).get("version", ""))
-
     async def ready(self) -> None:
         """Returns when the server serves queries."""
         status, _ = await self._send("GET", "/-/ready")

@@ -1,22 +1,18 @@
 """Which of several patches that pass the visible tests is most likely right."""
 
-import ast
 import base64
 import difflib
-import io
 import math
-import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from autopatch.contract.code import FileChange
+from autopatch.repair.forgeries import constants_from_tests
 from autopatch.repair.probes import probe_inputs
 from autopatch.repair.tree import Tree
 
 __all__ = ["Survivor", "change_size", "lifts_constants", "probe_inputs", "rank"]
 
-COMMON = frozenset({"-1", "0", "1", "2", "''", '""', "True", "False", "None"})
-"""Literals that prove nothing when tests hold them too."""
 LINE = 1000
 
 
@@ -89,20 +85,8 @@ def _characters(before: str, after: str) -> int:
 
 
 def lifts_constants(tree: Tree, changes: Sequence[FileChange], tests: Mapping[str, bytes]) -> bool:
-    """Does a change bring in a literal (other than -1, 0, 1, 2, '', a bool, None) that the tests hold and the file did not?"""
-    held = set().union(*(_literals(body) for body in tests.values())) if tests else set()
+    """Does a change bring in a telling literal that the tests hold and the file did not?"""
     return any(
-        (_literals(base64.b64decode(change.content or "")) - _literals(tree.get(change.path, b""))) & held - COMMON
+        constants_from_tests(tree.get(change.path, b""), base64.b64decode(change.content or ""), tests)
         for change in changes if change.path not in tests
     )
-
-
-def _literals(body: bytes) -> set[str]:
-    found: set[str] = set()
-    try:
-        for token in tokenize.tokenize(io.BytesIO(body).readline):
-            if token.type in (tokenize.NUMBER, tokenize.STRING):
-                found.add(repr(ast.literal_eval(token.string)) if token.string[:1] not in "fF" else token.string)
-    except (tokenize.TokenError, SyntaxError, ValueError, LookupError):
-        pass
-    return found

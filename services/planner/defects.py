@@ -49,8 +49,7 @@ class Defects:
                 outcome = await Search(case, Means.of(settings, self._chassis, llm, budget, self._prompts)).run()
                 use = budget.use(mode=llm.mode if llm else "off", note="" if budget.entries else "the model was not asked")
                 current.set_attribute("alternatives.rejected", lines(outcome.tally.rejected))
-        except BaseException:
+        finally:
             self._spent[incident.id] = (*earlier, *([budget.use()] if budget.entries else []))
-            raise
-        self._spent.pop(incident.id, None)
+        del self._spent[incident.id]
         return outcome, use

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autopatch.chassis.llm.errors import BudgetSpent
+from autopatch.chassis.llm.metrics import served
 from autopatch.chassis.llm.settings import Limits, Mode, Prices
 from autopatch.contract.evidence import ModelUse
 from autopatch.contract.lifecycle import Incident
@@ -104,14 +105,14 @@ class Ledger:
         self._lock = threading.Lock()
 
     @classmethod
-    def of(
-        cls, incident: Incident, limits: Limits, *, earlier: Iterable[ModelUse] = (),
-        listen: Iterable[Callable[[Entry], None]] = (),
-    ) -> "Ledger":
-        """For an incident as the log tells it: what any room reported on its events is spent, and `earlier`, which none tells."""
+    def of(cls, incident: Incident, limits: Limits, *, earlier: Iterable[ModelUse] = ()) -> "Ledger":
+        """For an incident as the log tells it: what any room reported on its events is spent, and `earlier`, which none tells.
+
+        Its calls are counted at /metrics.
+        """
         reported = (getattr(stored.envelope.data, "model", None) for stored in incident.log)
         spent = [*earlier, *(use for use in reported if isinstance(use, ModelUse))]
-        return cls(incident.id, limits, spent=spent, listen=listen)
+        return cls(incident.id, limits, spent=spent, listen=(served(),))
 
     @property
     def entries(self) -> tuple[Entry, ...]:

@@ -1,8 +1,12 @@
-"""Counters over ledger entries: `Ledger(..., listen=[ModelMetrics(registry)])`. No incident ids: those are for traces."""
+"""Counters over ledger entries, served at /metrics. No incident ids: those are for traces."""
 
-from prometheus_client import CollectorRegistry, Counter
+from functools import cache
+from typing import TYPE_CHECKING
 
-from autopatch.chassis.llm.ledger import Entry
+from prometheus_client import REGISTRY, CollectorRegistry, Counter
+
+if TYPE_CHECKING:
+    from autopatch.chassis.llm.ledger import Entry
 
 
 class ModelMetrics:
@@ -20,10 +24,16 @@ class ModelMetrics:
         self._seconds = Counter("autopatch_model_seconds", "seconds spent waiting for answers", labels, registry=registry)
         self._cost = Counter("autopatch_model_cost_usd", "by the prices in the settings", labels, registry=registry)
 
-    def __call__(self, entry: Entry) -> None:
+    def __call__(self, entry: "Entry") -> None:
         """Count one."""
         self._calls.labels(entry.mode, entry.model, entry.outcome).inc()
         self._tokens.labels(entry.mode, entry.model, "input").inc(entry.input_tokens)
         self._tokens.labels(entry.mode, entry.model, "output").inc(entry.output_tokens)
         self._seconds.labels(entry.mode, entry.model).inc(entry.seconds)
         self._cost.labels(entry.mode, entry.model).inc(entry.cost_usd)
+
+
+@cache
+def served() -> ModelMetrics:
+    """Those of this process."""
+    return ModelMetrics(REGISTRY)

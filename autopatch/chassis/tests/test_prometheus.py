@@ -231,7 +231,6 @@ async def test_a_real_server_answers_every_question(server: str) -> None:
                 pass
             await asyncio.sleep(0.2)
     now = datetime.now(UTC)
-    assert (await real.buildinfo())[0] in "23"
     assert isinstance(await real.query("absent_metric"), Nothing)
     refusal = await real.query("rate(")
     assert isinstance(refusal, Failed) and "parse error" in refusal.reason

@@ -89,7 +89,7 @@ MATRIX = {
     "prose as the file's name": Case(
         "Here is the fix for `src/calc.py`:\n" + BLOCK.partition("\n")[2],
         shown=(PATH, "src/other.py"), more={"src/other.py": CALC}),
-    "an absolute path": Case(BLOCK.replace(PATH, "/home/me/work/src/calc.py"), shown=()),
+    "an absolute path": Case(BLOCK.replace(PATH, "/home/me/code/src/calc.py"), shown=()),
     "lower-case markers": Case(BLOCK.replace("SEARCH", "search").replace("REPLACE", "replace")),
     "ORIGINAL and UPDATED": Case(BLOCK.replace("SEARCH", "ORIGINAL").replace("REPLACE", "UPDATED")),
     "no end marker": Case(BLOCK.replace(">>>>>>> REPLACE\n", "")),

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from autopatch.chassis.llm.errors import BudgetSpent
 from autopatch.chassis.llm.ledger import Ask, Entry, Ledger
@@ -13,6 +13,7 @@ from autopatch.chassis.llm.metrics import ModelMetrics
 from autopatch.chassis.llm.settings import Limits, Prices
 from autopatch.contract.errors import Refused
 from autopatch.contract.evidence import ModelUse
+from autopatch.contract.lifecycle import Incident
 
 
 def ask(**changed: Any) -> Ask:
@@ -151,3 +152,10 @@ def test_metrics_count_what_the_ledger_counts() -> None:
         == 200
     )
     assert tuple(seen) == ledger.entries
+
+
+def test_an_incidents_calls_are_counted_where_metrics_are_served() -> None:
+    labels = {"mode": "local", "model": "m", "outcome": "answered"}
+    before = REGISTRY.get_sample_value("autopatch_model_calls_total", labels) or 0
+    spend(Ledger.of(Incident("i1"), Limits()))
+    assert REGISTRY.get_sample_value("autopatch_model_calls_total", labels) == before + 1

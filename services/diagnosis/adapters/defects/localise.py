@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.llm.settings import Mode
-from autopatch.chassis.outline import known, outline
+from autopatch.chassis.outline import known
+from autopatch.chassis.outlines import outlines
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.room import Heard, Reject
 from autopatch.chassis.telemetry import span
@@ -56,7 +57,7 @@ class Localiser:
         seen = await self._gathered(incident.id, Seen(job, report, baseline.failing), baseline)
         with span("localise") as current:
             found = (await asyncio.to_thread(
-                lambda: places(tree, report, seen.covered, baseline, outline=outlines(tree, seen), issue=job.issue)
+                lambda: places(tree, report, seen.covered, baseline, outline=foreign(tree, seen), issue=job.issue)
             ))[:KEPT]
             current.set_attribute("places", [_line(place) for place in found[: telling.SHOWN]])
             current.set_attribute("places.rejected", [_line(place) for place in found[telling.SHOWN : 25]])
@@ -142,13 +143,14 @@ def text_of(tree: Tree, place: Place) -> str:
     return "\n".join(lines[place.start - 1 : place.end])
 
 
-def outlines(tree: Tree, seen: Seen) -> dict[str, list[tuple[str, int, int]]]:
+def foreign(tree: Tree, seen: Seen) -> dict[str, list[tuple[str, int, int]]]:
     """Functions in languages other than Python, which localising reads by itself: of the files that tests are seen to touch."""
     touched = {path for one in seen.covered for path in one.lines}
     touched |= {frame.path for case in seen.report.cases for frame in case.frames}
-    foreign = [path for path in sorted(tree) if not path.endswith(".py") and known(path)]
-    read = [path for path in foreign if path in touched] or foreign[:OUTLINED]
-    return {path: [(d.name, d.start, d.end) for d in outline(path, tree[path])] for path in read}
+    others = [path for path in sorted(tree) if not path.endswith(".py") and known(path)]
+    read = [path for path in others if path in touched] or others[:OUTLINED]
+    found = outlines([(path, tree[path]) for path in read])
+    return {path: [(d.name, d.start, d.end) for d in of] for path, of in zip(read, found, strict=True)}
 
 
 def _line(place: Place) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 import uuid
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,17 +57,16 @@ class DockerSandbox:
         runtime = self._wanted or await self._engine.do(_best_runtime)
         streams = Capped(self._limits.output), Capped(self._limits.output)
         begun = Begun(f"autopatch-run-{uuid.uuid4().hex[:12]}", runtime, *streams)
-        try:
-            await self._create(begun, job)
-            patience_s = job.timeout_s + IDLE_S + 4 * _GRACE_S
-            begun.reading = asyncio.ensure_future(self._engine.do(lambda client: _read(client, begun), timeout_s=patience_s))
-            await self._engine.surely(lambda client: _start(client, begun, job))
-        except APIError as error:
-            await asyncio.shield(asyncio.ensure_future(self.drop(begun)))
-            raise Unavailable("docker", f"the sandbox could not be run: {error.explanation or error}") from error
-        except BaseException:
-            await asyncio.shield(asyncio.ensure_future(self.drop(begun)))
-            raise
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(lambda: asyncio.shield(asyncio.ensure_future(self.drop(begun))))
+            try:
+                await self._create(begun, job)
+                patience_s = job.timeout_s + IDLE_S + 4 * _GRACE_S
+                begun.reading = asyncio.ensure_future(self._engine.do(lambda client: _read(client, begun), timeout_s=patience_s))
+                await self._engine.surely(lambda client: _start(client, begun, job))
+            except APIError as error:
+                raise Unavailable("docker", f"the sandbox could not be run: {error.explanation or error}") from error
+            undo.pop_all()
         return begun
 
     def options(self, limits: Limits, name: str, runtime: str, job: Job) -> tuple[dict[str, Any], dict[str, str]]:
