@@ -50,7 +50,16 @@ def load_targets(folder: Path) -> FileTargets:
         raise OperatorError(f"target folder {folder}: {error.strerror}", tip=tip) from error
     if not files:
         raise OperatorError(f"target folder {folder} holds no *.yaml file", tip=tip)
-    loaded = [(file, load_target(file)) for file in files]
+    loaded, faults = list[tuple[Path, Target]](), list[OperatorError]()
+    for file in files:
+        try:
+            loaded.append((file, load_target(file)))
+        except OperatorError as error:
+            faults.append(error)
+    if len(faults) > 1:
+        raise OperatorError("\n".join(str(fault.args[0]) for fault in faults), tip=faults[0].tip)
+    if faults:
+        raise faults[0]
     for index, (file, target) in enumerate(loaded):
         for earlier, other in loaded[:index]:
             if target.name == other.name:

@@ -76,12 +76,29 @@ def _batches(path: Path, files: list[Path]) -> Iterator[list[dict[str, Any]]]:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise OperatorError(f"{file}: cannot be read: {type(error).__name__}", tip="documents are UTF-8 text") from None
-        length = len(text.encode()) + 200
+        name = str(file.relative_to(path)) if path.is_dir() else file.name
+        attached = _attached(name, text, file, path if path.is_dir() else path.parent)
+        length = len(text.encode()) + sum(len(more.encode()) for more in attached.values()) + 200
         if length > LARGEST:
             raise OperatorError(f"{file}: {length} bytes, at most {LARGEST} fit", tip="split it by its headings")
         if batch and size + length > LARGEST:
             yield batch
             batch, size = [], 0
-        batch.append({"source": str(file.relative_to(path)) if path.is_dir() else file.name, "text": text})
+        batch.append({"source": name, "text": text, "attached": attached})
         size += length
     yield batch
+
+
+def _attached(name: str, text: str, file: Path, folder: Path) -> dict[str, str]:
+    """The tests that a runbook names, which lie beside it. Raises OperatorError that names file, line and field."""
+    from services.knowledge.adapters.sources.attachments import beside
+    from services.knowledge.adapters.sources.documents import read
+
+    found, attach = dict[str, str](), beside(file, folder)
+
+    def asked(wanted: str) -> str:
+        found[wanted] = attach(wanted)
+        return found[wanted]
+
+    read(name, text, asked)
+    return found

@@ -58,6 +58,7 @@ class Document(Word):
 
     source: str = Field(min_length=1, max_length=500)
     text: str
+    attached: dict[str, str] = Field(default_factory=dict, description="texts of files beside it, by their path from it")
 
 
 class Ingested(Word):

@@ -21,9 +21,8 @@ def build(settings: Settings, chassis: GatewayChassis, *, knowledge: Ingest | No
     tokens = TokenFile(Path(settings.tokens_file))
     tokens.refresh()
     desk = Desk(chassis, knowledge or KnowledgeDoor(settings.knowledge_url))
-    streams = Streams(
-        chassis.log, most=settings.max_streams, heartbeat_s=settings.heartbeat_s, send_timeout_s=settings.send_timeout_s
-    )
+    patience = {"heartbeat_s": settings.heartbeat_s, "send_timeout_s": settings.send_timeout_s}
+    streams = Streams(chassis.log, most=settings.max_streams, **patience)
     jobs, route = Jobs(chassis, desk), door(tokens, settings.max_body_bytes)
     repairing = repairs(jobs, chassis, streams, door(tokens, body_bytes(settings.max_archive_bytes)))
     return Room(

@@ -7,12 +7,12 @@ from autopatch.contract.errors import OperatorError, Unavailable
 from services.gateway.adapters.http.knowledge import KnowledgeDoor
 from services.gateway.ports import Document
 
-DOCUMENTS = [Document(source="pool.md", text="# Pool")]
+DOCUMENTS = [Document(source="pool.md", text="# Pool", attached={"it/test_it.py": "x"})]
 PATH = "/v1/knowledge/ingest"
 
 
 async def test_documents_are_handed_on_as_they_are(httpserver: HTTPServer) -> None:
-    sent = {"documents": [{"source": "pool.md", "text": "# Pool"}]}
+    sent = {"documents": [{"source": "pool.md", "text": "# Pool", "attached": {"it/test_it.py": "x"}}]}
     httpserver.expect_oneshot_request(PATH, method="POST", json=sent).respond_with_json({"added": 1, "chunks": 2})
     done = await KnowledgeDoor(httpserver.url_for("")).ingest(DOCUMENTS)
     assert (done.added, done.chunks, done.unchanged) == (1, 2, 0)

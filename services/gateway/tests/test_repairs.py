@@ -152,7 +152,7 @@ async def test_the_trace_of_a_job_begins_where_it_is_opened(chassis: FakeChassis
     incident = (await begin(person)).json()["incident"]
     shown = (await person("vic").get(f"/v1/incidents/{incident}")).json()
     assert len(shown["trace_id"]) == 32 and [s.name for s in chassis.spans.get_finished_spans()] == ["gateway opened"]
-    assert shown["stages"][0]["text"] == "tests fail: pytest -q on calc"
+    assert shown["stages"][0]["text"] == "repair what fails in: pytest -q on calc"
 
 
 async def test_stages_tell_tests_as_numbers(chassis: FakeChassis, person: As) -> None:

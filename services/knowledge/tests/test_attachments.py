@@ -6,6 +6,7 @@ import pytest
 
 from autopatch.contract.errors import OperatorError
 from services.knowledge.adapters.sources.attachments import LARGEST
+from services.knowledge.adapters.sources.attachments import sent
 from services.knowledge.adapters.sources.documents import Document, read, read_folder
 
 TEST = "def test_it():\n    assert False\n"
@@ -77,6 +78,9 @@ def test_a_link_out_of_the_folder_of_runbooks_is_not_followed(tmp_path: Path) ->
         read_folder(folder)
 
 
-def test_nothing_is_attached_to_a_runbook_that_is_sent_over_http() -> None:
-    with pytest.raises(OperatorError, match="nothing is attached to a runbook that is sent"):
-        read("sent.md", f"---\n{GIVEN}---\n# Code\n")
+def test_to_a_runbook_that_is_sent_only_what_was_sent_with_it_is_attached() -> None:
+    text = f"---\n{GIVEN}---\n# Code\n"
+    with pytest.raises(OperatorError, match=r"it/test_it\.py: was not sent with it"):
+        read("sent.md", text)
+    found = read("sent.md", text, sent({"it/test_it.py": "def test_it(): ..."}))
+    assert found.runbook and found.runbook.attached == {"tests/test_it.py": "def test_it(): ..."}

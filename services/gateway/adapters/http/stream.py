@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import structlog
@@ -78,7 +79,8 @@ class Streams:
             self.open -= 1
             closing.cancel()
             if hasattr(source, "aclose"):
-                await source.aclose()
+                with suppress(RuntimeError):  # a reader that left twice: the step that was cancelled closes it as it ends
+                    await source.aclose()
         ended.set()
 
 
@@ -102,9 +104,8 @@ async def _next(source: AsyncIterator[Stored], closing: asyncio.Task[Any]) -> St
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         return step.result() if step.done() else None
     finally:
-        if not step.done():
-            step.cancel()
-            await asyncio.wait({step})
+        step.cancel()
+        await asyncio.gather(step, return_exceptions=True)
 
 
 async def _step(source: AsyncIterator[Stored]) -> Stored | None:

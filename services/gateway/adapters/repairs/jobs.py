@@ -148,7 +148,7 @@ def _runtime(incident: Incident) -> str:
 
 def _title(job: CodeJob) -> str:
     first = next((line.strip() for line in job.issue.splitlines() if line.strip()), "")
-    return first[:120] or f"tests fail: {' '.join(job.command)}"[:120]
+    return first[:120] or f"repair what fails in: {' '.join(job.command)}"[:120]
 
 
 def _harmless(text: str) -> str:

@@ -8,6 +8,7 @@ from pydantic import Field
 from autopatch.contract.requests import Found, Lesson, Search
 from autopatch.contract.target import Strict
 from services.knowledge.adapters.code.index import CodeIndex
+from services.knowledge.adapters.sources.attachments import sent
 from services.knowledge.adapters.sources.documents import LARGEST, read
 from services.knowledge.library import Library
 from services.knowledge.memory import Memory
@@ -21,6 +22,7 @@ class Text(Strict):
 
     source: str = Field(min_length=1, max_length=500, description="where it is from, such as the path of a file")
     text: str = Field(max_length=LARGEST)
+    attached: dict[str, str] = Field(default_factory=dict, description="texts of files beside it, by their path from it")
 
 
 class Ingest(Strict):
@@ -45,7 +47,7 @@ def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex) 
 
     @routes.post("/ingest")
     async def ingest(body: Ingest) -> dict[str, int]:
-        documents = [read(document.source, document.text) for document in body.documents]
+        documents = [read(document.source, document.text, sent(document.attached)) for document in body.documents]
         await opening.ensure()
         return vars(await library.ingest(documents, body.origin, complete=body.complete))
 

@@ -59,6 +59,12 @@ def beside(runbook: Path, folder: Path) -> Attach:
     return attach
 
 
-def nothing_beside(name: str) -> str:
-    """Of a text that came without its folder."""
-    raise OperatorError(f"{name}: nothing is attached to a runbook that is sent", tip="put it into the folder of runbooks")
+def sent(files: Mapping[str, str]) -> Attach:
+    """Of a text that came without its folder: what was sent with it."""
+
+    def attach(name: str) -> str:
+        if name not in files:
+            raise OperatorError(f"{name}: was not sent with it", tip="send its text as `attached`, as autopatch kb ingest does")
+        return files[name]
+
+    return attach

@@ -17,7 +17,7 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
 from autopatch.contract.requests import RunbookPlan
 from autopatch.contract.target import Strict
-from services.knowledge.adapters.sources.attachments import Attach, Patching, attached, beside, nothing_beside
+from services.knowledge.adapters.sources.attachments import Attach, Patching, attached, beside, sent
 from services.knowledge.adapters.sources.sections import chunks, first_heading
 
 SUFFIXES = (".md", ".markdown", ".txt", ".rst")
@@ -70,15 +70,15 @@ class Document:
         return "runbook" if self.runbook else "document"
 
 
-def read(source: str, text: str, attach: Attach = nothing_beside) -> Document:
-    """`attach` gives the texts of attached tests. Raises OperatorError that names file, line and field."""
+def read(source: str, text: str, attach: Attach | None = None) -> Document:
+    """`attach` gives the texts of attached tests; without it there are none. Raises OperatorError: file, line and field."""
     if len(text) > LARGEST:
         raise OperatorError(f"{source}: {len(text):,} characters, more than {LARGEST:,}", tip="cut it into several files")
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     front = _FRONT.match(text)
     if front is None and re.match(r"---[ \t]*\n", text):
         raise OperatorError(f"{source}: line 1: the front matter does not end", tip="close it with a line ---")
-    head, tests = _front_matter(source, front["yaml"], attach) if front else (None, {})
+    head, tests = _front_matter(source, front["yaml"], attach or sent({})) if front else (None, {})
     body = text[front.end() :] if front else text
     title = (head.title if head else "") or first_heading(body) or source.rsplit("/", 1)[-1]
     return Document(
