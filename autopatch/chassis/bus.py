@@ -91,8 +91,13 @@ async def connect(
             raise OperatorError(f"{seed}: no nkey seed for room {room}", tip="`autopatch up` or infra/nats/keys makes them")
         seed_file = str(seed)
     bus: Bus | None = None
+    told = False
 
     async def on_error(error: Exception) -> None:
+        nonlocal told
+        if bus is None and told:
+            return  # every further try fails alike, and the last is raised
+        told = True
         if bus and "permissions violation" in str(error).lower():
             bus.violations += 1
         log.error("nats error", room=room, error=str(error) or type(error).__name__)

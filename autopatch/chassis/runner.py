@@ -267,7 +267,7 @@ class Runner:
         began = waiting_since(incident, self.room.name)
         with suppress(Conflict, ContractError), scope(self._tracer, incident.id, stored.headers):
             if began and self._clock.now() - began > self._waiting_limit:
-                reason = f"waited {self._waiting_limit.total_seconds() / 60:.0f} minutes for {on}: {error.reason}"
+                reason = f"waited {self._waiting_limit.total_seconds():.0f} s for {on}: {error.reason}"
                 escalated = ev.Escalated(reason=reason, room=self.room.name)
                 incident = await self._log.append(incident, [escalated], by=self.room.name, caused_by=stored.envelope.event_id)
             elif began is None or last is None or last.on != on:

@@ -75,11 +75,14 @@ def load(cls: type[_Base], **given: Any) -> Any:
         return cls(**given)
     except ValidationError as error:
         prefix = str(cls.model_config.get("env_prefix", ""))
-        faults = "; ".join(
-            f"{'.'.join(str(p) for p in f['loc'])} ({prefix}{'__'.join(str(p).upper() for p in f['loc'])}): {f['msg']}"
-            for f in error.errors(include_url=False, include_input=False)
-        )
+        faults = "; ".join(_fault(prefix, f["loc"], f["msg"]) for f in error.errors(include_url=False, include_input=False))
         raise OperatorError(f"settings: {faults}", tip="`autopatch settings` prints every setting with its meaning") from None
+
+
+def _fault(prefix: str, place: tuple[int | str, ...], message: str) -> str:
+    """A fault of several fields together has no place, and names them itself."""
+    message = message.removeprefix("Value error, ")
+    return f"{'.'.join(map(str, place))} ({prefix}{'__'.join(map(str, place)).upper()}): {message}" if place else message
 
 
 def template(*classes: type[_Base]) -> str:

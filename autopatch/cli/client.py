@@ -67,7 +67,6 @@ class Session:
             token = kept.token.get_secret_value()
         return url, token
 
-
     def configured(self) -> str:
         """'said' by an option or the environment, 'kept' by an earlier `autopatch up`, or '' for none. Raises OperatorError."""
         env = Connection()

@@ -79,6 +79,8 @@ def demo(
         clock.say(f"{'healed' if healed else 'NOT HEALED'}: {ends}", bold=True)
     if not healed:
         _logs(out, hosted.folder, None)
+    elif not leave:
+        hosted.discard()
     return 0 if healed else 1
 
 

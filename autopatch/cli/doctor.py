@@ -15,23 +15,21 @@ from autopatch.cli.findings import Finding
 from autopatch.cli.output import Json, Output
 from autopatch.contract.errors import AutoPatchError
 
-COLOURS = {"ok": "green", "stopped": "yellow", "off": "dim", "missing": "bold red"}
+COLOURS = {"ok": "green", "stopped": "yellow", "silent": "bold red", "off": "dim", "missing": "bold red"}
 
 
 def doctor(ctx: typer.Context, as_json: Json = False) -> None:
-    """Check every dependency. Exit code 1 when something that is required is missing."""
+    """Check every dependency. Exit code 1 when something that is required is missing or does not answer."""
     out = Output(as_json)
     with out.busy("checking"), ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda entry: _run(*entry), _checks(Session(**(ctx.obj or {})))))
-    failed = [f for f in found if f.required and f.status == "missing"]
+    failed = [f for f in found if f.required and f.status in ("missing", "silent")]
     if as_json:
         out.data({"ok": not failed, "findings": [vars(f) for f in found]})
     else:
         for finding in found:
             _print(out, finding)
-        stopped = sum(f.status == "stopped" for f in found)
-        rest = f" {stopped} not running." if stopped else ""
-        out.say(f"\n{len(failed)} missing.{rest}" if failed else f"\nEverything that is required is there.{rest}")
+        out.say(f"\nTo mend: {', '.join(f.name for f in failed)}." if failed else "\nEverything that is required is there.")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -42,7 +40,7 @@ def _checks(session: Session) -> Sequence[tuple[str, bool, Callable[[], Finding]
     knowledge, gateway, executor = (load(rooms[name]) for name in ("knowledge", "gateway", "executor"))
     monitor = load(rooms["monitor"])
     return (
-        ("nats-server", True, lambda: check.nats(common.nats_url)),
+        ("nats-server", True, lambda: check.nats(common.nats_url, "nats_url" in common.model_fields_set)),
         ("targets", True, lambda: check.targets(common.targets)),
         ("policy", True, lambda: check.policy(executor.policy)),
         ("tokens", True, lambda: check.tokens(gateway.tokens_file)),

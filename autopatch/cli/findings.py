@@ -14,7 +14,7 @@ from autopatch.chassis.llm.pull import QWEN
 from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.chassis.targets import load_targets
 from autopatch.cli.client import Gateway, Session
-from autopatch.cli.lab.programs import CACHE, at_least, find, version
+from autopatch.cli.lab.programs import at_least, find, version
 from autopatch.contract.errors import OperatorError, Unavailable
 from services.executor.adapters.rules.policy_file import load_policy
 from services.gateway.adapters.http.tokens import read
@@ -22,13 +22,14 @@ from services.knowledge.adapters.embedder import embedder as make_embedder
 
 OLDEST_NATS = (2, 12, 0)
 WAIT_S = 3.0
+ENGINE = "start it (systemctl start docker; in this repository: infra/images/engine.sh start .cache/engine), or set DOCKER_HOST"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`stopped`: there but not running; `off`: not wanted by the settings. `remedy` says what to do."""
+    """`stopped`: `autopatch up` will start it; `silent`: it does not answer; `off`: not wanted by the settings."""
 
-    status: Literal["ok", "stopped", "off", "missing"]
+    status: Literal["ok", "stopped", "silent", "off", "missing"]
     detail: str
     remedy: str = ""
     name: str = ""
@@ -39,14 +40,16 @@ class Finding:
         return replace(self, name=name, required=required)
 
 
-def nats(url: str) -> Finding:
-    """The running server's version and JetStream; else the program."""
+def nats(url: str, said: bool = False) -> Finding:
+    """The running server's version and JetStream; else, unless the settings name a server, the program that is started."""
     parts = urlsplit(url.split(",")[0])
     try:
         with socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 4222), WAIT_S) as connection:
             connection.settimeout(WAIT_S)
             info = json.loads(connection.makefile("rb").readline(65536).removeprefix(b"INFO "))
     except OSError:
+        if said:
+            return Finding("silent", f"nothing at {url}", "start it, or unset AUTOPATCH_NATS_URL: autopatch up starts one")
         program = at_least(find("nats-server"), OLDEST_NATS)
         return Finding("stopped", f"{program} {_dotted(version(program))}, nothing at {url}", "autopatch up starts one")
     except ValueError:
@@ -96,7 +99,7 @@ def docker_engine() -> Finding:
             client.close()
     except DockerException:
         program = find("dockerd")
-        return Finding("stopped", f"{program}, no engine answers", "start it (systemctl start docker), or set DOCKER_HOST")
+        return Finding("silent", f"{program}, no engine answers", ENGINE)
     sealed = "gVisor" if "runsc" in runtimes else "runc only; with gVisor (runsc) untrusted code is held tighter"
     return Finding("ok", f"{told.get('Version')}, {sealed}")
 
@@ -108,7 +111,7 @@ def prometheus(folder: str) -> Finding:
     if not silent:
         return Finding("ok", ", ".join(urls))
     remedy = "start it, or correct `prometheus` in the target file"
-    return Finding("stopped", f"{find('prometheus')}, silent: {', '.join(silent)}", remedy)
+    return Finding("silent", ', '.join(silent), remedy)
 
 
 def alertmanager(url: str) -> Finding:
@@ -117,7 +120,7 @@ def alertmanager(url: str) -> Finding:
         return Finding("off", "AUTOPATCH_MONITOR_ALERTMANAGER_URL is empty: no silences, lost webhooks stay lost")
     if _answers(f"{url.rstrip('/')}/-/ready"):
         return Finding("ok", url)
-    return Finding("stopped", f"{find('prometheus-alertmanager', 'alertmanager')}, silent: {url}", "start it, or correct the URL")
+    return Finding("silent", url, "start it, or correct AUTOPATCH_MONITOR_ALERTMANAGER_URL")
 
 
 def traces(endpoint: str) -> Finding:
@@ -128,7 +131,7 @@ def traces(endpoint: str) -> Finding:
     try:
         socket.create_connection((parts.hostname or "", parts.port or 4318), WAIT_S).close()
     except OSError:
-        return Finding("stopped", f"{find('jaeger', folders=(CACHE,))}, silent: {endpoint}", "start it with infra/jaeger/")
+        return Finding("silent", endpoint, "start it with infra/jaeger/, or correct AUTOPATCH_OTLP_ENDPOINT")
     return Finding("ok", endpoint)
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.progress import track
 
 from autopatch.cli.client import gateway
+from autopatch.cli.errors import Usage
 from autopatch.cli.output import Json, Output, group
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.requests import Found
@@ -28,6 +29,8 @@ def search_command(
     limit: Annotated[int, typer.Option(min=1, max=50)] = 5, as_json: Json = False,
 ) -> None:
     """By meaning and by words, best first."""
+    if not text.strip():
+        raise Usage("nothing to search for", tip='autopatch kb search "what you saw"')
     out, door = Output(as_json), gateway(ctx)
     with out.busy("searching"):
         kinds = [str(k) for k in kind or ()]
@@ -35,7 +38,8 @@ def search_command(
     if as_json:
         out.data([item.model_dump(mode="json") for item in found.items])
     elif not found.items:
-        out.say("Nothing found.")
+        known = {found["name"] for found in door.ask("GET", "/targets")} | {""}
+        out.say("Nothing found." + ("" if target in known else f" No target is called {target}: `autopatch targets list`"))
     for item in found.items if not as_json else ():
         out.say((f"{item.title}", "bold"), f"  {item.kind}  {item.score:.3f}  {item.source or item.id}")
         out.say("  " + " ".join(item.text.split())[:400])

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.console import Console
@@ -58,10 +58,11 @@ class Output:
         self.err.print(Text(text, style="dim"))
 
     def table(self, columns: tuple[str, ...], rows: list[tuple[str | Text, ...]]) -> None:
-        """Columns whose name begins with > are numbers, right-aligned."""
+        """Columns whose name begins with > are numbers, right-aligned. The first, which names the row, stays on one line."""
         made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-        for column in columns:
-            made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+        for number, column in enumerate(columns):
+            side: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+            made.add_column(column.lstrip(">"), justify=side, overflow="fold", no_wrap=number == 0)
         for row in rows:
             made.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
         self.out.print(made, soft_wrap=False)

@@ -1,7 +1,5 @@
 """Where a private AutoPatch lives: a folder that no other job uses meanwhile, a log, and a nats-server of its own."""
 
-import fcntl
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,6 +9,7 @@ from pathlib import Path
 from autopatch.chassis import logs, permissions
 from autopatch.chassis.llm.settings import cache_home
 from autopatch.chassis.settings import Common, load
+from autopatch.cli import locks
 from autopatch.cli.lab import nats
 
 KEPT_BYTES = 1024**3
@@ -25,26 +24,15 @@ def folder(note: Callable[[str], None]) -> Iterator[Path]:
     """Ours alone: the one that lessons are kept in, or one for this job when another job is in there."""
     kept = cache_home() / "autopatch" / "repair"
     kept.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = os.open(kept / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if _taken(lock):
+    with locks.held(kept / "lock") as ours:
+        if not ours:
             note("another repair is under way: this one neither uses its lessons nor adds to them")
             with tempfile.TemporaryDirectory(prefix="autopatch-repair-") as own:
                 yield Path(own)
-        else:
-            if _size(kept / "nats") > KEPT_BYTES:
-                shutil.rmtree(kept / "nats")
-            yield kept
-    finally:
-        os.close(lock)
-
-
-def _taken(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
+            return
+        if _size(kept / "nats") > KEPT_BYTES:
+            shutil.rmtree(kept / "nats")
+        yield kept
 
 
 def _size(folder: Path) -> int:

@@ -50,7 +50,7 @@ def repair_command(
     """Repairs a copy; the folder itself stays as it is unless --apply is given.
 
     At the configured gateway, else by a private AutoPatch that ends with the command.
-    Exit code 0: fixed, 1: any other verdict, 2: wrong usage, 3: what is needed cannot be reached.
+    Exit code 0: fixed, 1: any other verdict, 2: wrong usage, 3: what is needed cannot be reached, such as a sandbox.
     """
     out = Output(as_json)
     try:

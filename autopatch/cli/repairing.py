@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.chassis.settings import load
 from autopatch.cli import progress, snapshot, testing
 from autopatch.cli.asking import Asking, Limits, Mode, Result
 from autopatch.cli.client import Gateway, Session
 from autopatch.cli.delivering import Delivered, Wishes, deliver
-from autopatch.cli.errors import FAILED, Usage
+from autopatch.cli.errors import FAILED, UNREACHABLE, Usage
 from autopatch.cli.output import Output
 from autopatch.cli.progress import Progress
 from autopatch.contract.code import Toolchain
@@ -40,6 +42,8 @@ def perform(options: Options, root: dict[str, Any], out: Output) -> int:
     """The exit code. Raises Usage, Unavailable and what delivering raises."""
     shown = Progress(out, time.monotonic())
     gateway, environment = _gateway(options, Session(**root), shown), dict(os.environ)
+    if gateway is None:
+        _check_model(options.model)
     asked: list[Asking] = []
 
     def prepare() -> Asking:
@@ -79,6 +83,8 @@ def _ended(
         out.data({**result.verdict.model_dump(mode="json"), **({"delivered": told} if told else {}), **failed})
     for line in delivered.lines():
         out.say((line, "bold"))
+    if result.verdict.verdict == "sandbox_unavailable":
+        return UNREACHABLE
     return 0 if fixed and not failed else FAILED
 
 
@@ -105,6 +111,18 @@ def _gateway(options: Options, session: Session, shown: Progress) -> Gateway | N
         shown.note(f"nothing answers at {gateway.url}: a private AutoPatch does it")
         return None
     return gateway
+
+
+def _check_model(mode: Mode | None) -> None:
+    """Before anything begins. Raises Usage for settings that are not complete, Unavailable for a model that is not there."""
+    try:
+        settings: LlmSettings = load(LlmSettings, **({"mode": mode} if mode else {}))
+    except OperatorError as error:
+        raise Usage(str(error.args[0]), tip=error.tip) from None
+    if settings.mode != "off":
+        from autopatch.cli.findings import model
+
+        model(settings)
 
 
 def _asking(options: Options, environment: Mapping[str, str], shown: Progress) -> Asking:

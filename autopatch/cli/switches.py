@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from autopatch.chassis.targets import load_targets
+from autopatch.chassis.targets import load_target, load_targets
 from autopatch.cli.client import gateway
 from autopatch.cli.output import Json, Output, checked, group
 from services.gateway.desk import PauseState, TargetView
@@ -58,10 +58,10 @@ def list_command(ctx: typer.Context, as_json: Json = False) -> None:
 
 
 @targets.command("check")
-def check_command(folder: Annotated[Path, typer.Argument(metavar="DIR")], as_json: Json = False) -> None:
-    """Read every target file and name each mistake by file, line and field."""
+def check_command(path: Annotated[Path, typer.Argument(metavar="PATH")], as_json: Json = False) -> None:
+    """Read a target file, or each of a folder and all of them together, and name every mistake by file, line and field."""
     out = Output(as_json)
-    found = checked(out, folder, lambda: load_targets(folder).all())
+    found = checked(out, path, lambda: (load_target(path),) if path.is_file() else load_targets(path).all())
     if as_json:
         out.data({"ok": True, "targets": [t.name for t in found]})
     else:

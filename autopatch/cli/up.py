@@ -15,6 +15,7 @@ import typer
 from autopatch.chassis import logs, permissions
 from autopatch.chassis.main import Blueprint, Running, run_rooms
 from autopatch.chassis.settings import Common, load
+from autopatch.cli import locks
 from autopatch.cli.client import DEFAULT_URL, keep, read_kept
 from autopatch.cli.lab import nats
 from autopatch.cli.lab.probes import free_port, is_free
@@ -72,14 +73,19 @@ def _server(common: Common, out: Output) -> Iterator[Common]:
         yield common
         return
     folder = Path(common.state).resolve() / "nats"
-    keys = Path(common.nkey_folder or folder / "keys")
-    users = permissions.server_config(permissions.make_keys(keys))
-    server = nats.start(folder, port=NATS_PORT if is_free(NATS_PORT) else 0, authorization=users)
-    out.note(f"started nats-server at {server.url}, its data in {folder}")
-    try:
-        yield common.model_copy(update={"nats_url": server.url, "nkey_folder": str(keys)})
-    finally:
-        server.stop()
+    folder.mkdir(parents=True, exist_ok=True)
+    with locks.held(folder / "lock") as ours:
+        if not ours:
+            tip = "use that one, end it, or set AUTOPATCH_STATE to another folder"
+            raise OperatorError(f"an AutoPatch runs here already, with its data in {folder}", tip=tip)
+        keys = Path(common.nkey_folder or folder / "keys")
+        users = permissions.server_config(permissions.make_keys(keys))
+        server = nats.start(folder, port=NATS_PORT if is_free(NATS_PORT) else 0, authorization=users)
+        out.note(f"started nats-server at {server.url}, its data in {folder}")
+        try:
+            yield common.model_copy(update={"nats_url": server.url, "nkey_folder": str(keys)})
+        finally:
+            server.stop()
 
 
 def _admit(common: Common, rooms: Sequence[str]) -> None:

@@ -13,7 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from autopatch.cli.lab.lab import Places
+from autopatch.cli import locks
+from autopatch.cli.lab.lab import LOCK, Places, empty
 from autopatch.cli.lab.programs import ROOT
 from autopatch.contract.errors import Unavailable
 
@@ -96,6 +97,13 @@ class Hosted:
             raise Unavailable("lab", f"process {self._child.pid} does not end; its files are in {self.folder}") from None
         self._reader.join()
         self._child = None
+
+    def discard(self) -> None:
+        """Remove its files, which nobody needs who watched it end well. Not those of a lab that has begun there since."""
+        if self._child is None and self.folder != self._base:
+            with locks.held(self.folder / LOCK) as ours:
+                if ours:
+                    empty(self.folder)
 
     def _next(self, within_s: float) -> dict[str, Any]:
         try:

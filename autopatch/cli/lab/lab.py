@@ -27,6 +27,7 @@ from autopatch.contract.errors import Unavailable
 from services.gateway.adapters.http import tokens
 
 T = TypeVar("T")
+LOCK = "lock"
 Say = Callable[[str, str, float], None]
 """Told (what, where it is or why it is missing, seconds that it took)."""
 
@@ -236,13 +237,18 @@ def claim(base: Path) -> tuple[Path, int]:
         number += 1
         folder = base / f"lab-{number}"
         folder.mkdir(parents=True, exist_ok=True)
-        held = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        held = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(held)
             continue
-        for old in folder.iterdir():
-            if old.name != "lock":
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
+        empty(folder)
         return folder, held
+
+
+def empty(folder: Path) -> None:
+    """Only the lock stays: whoever waits for it would else hold a file that nobody finds."""
+    for old in folder.iterdir():
+        if old.name != LOCK:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()

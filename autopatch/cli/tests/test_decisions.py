@@ -81,6 +81,10 @@ def test_knowledge_is_searched(run: Run, gateway: Served) -> None:
     assert "raise it" in run("vic", "kb", "search", "pool").stdout
     assert only_json(run("vic", "kb", "search", "pool", "--kind", "runbook", "--json"))[0]["title"] == "Pool"
     assert gateway.chassis.asker.asked[-1].kinds == ("runbook",)
+    gateway.chassis.asker.found = Found(items=())
+    assert run("vic", "kb", "search", "x", "--target", "payments").stdout == "Nothing found.\n"
+    assert "No target is called nope" in run("vic", "kb", "search", "x", "--target", "nope").stdout
+    assert run("vic", "kb", "search", " ").exit_code == 2
 
 
 def test_documents_without_a_knowledge_room_are_not_lost_silently(run: Run, tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ def test_a_running_nats_server_is_named_with_its_version(tmp_path: Path) -> None
         server.kill()
     stopped = check.nats(server.url)
     assert stopped.status == "stopped" and "nats-server 2." in stopped.detail and stopped.remedy
+    assert check.nats(server.url, said=True).status == "silent"
 
 
 def test_an_old_nats_server_one_without_jetstream_and_something_else_are_missing() -> None:
@@ -85,8 +86,8 @@ def test_a_model_that_the_mode_needs_is_looked_for(tmp_path: Path) -> None:
 def test_servers_that_do_not_answer_are_told_apart_from_programs_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "payments.yaml").write_text(TARGET)
     assert check.targets(str(tmp_path)).detail.endswith(": payments")
-    assert check.prometheus(str(tmp_path)).status == "stopped"
-    assert check.alertmanager("").status == "off" and check.alertmanager("http://127.0.0.1:9").status == "stopped"
+    assert check.prometheus(str(tmp_path)).status == "silent"
+    assert check.alertmanager("").status == "off" and check.alertmanager("http://127.0.0.1:9").status == "silent"
     assert check.traces("").status == "off"
     with pytest.raises(Unavailable, match="silent"):
         check.qdrant("http://127.0.0.1:9")
@@ -105,7 +106,8 @@ def test_the_gateway_is_asked_with_the_callers_token(gateway: Served) -> None:
 def test_no_engine_is_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     try:
-        assert check.docker_engine().status == "stopped"
+        found = check.docker_engine()
+        assert found.status == "silent" and "engine.sh start" in found.remedy
     except Unavailable as missing:
         assert "dockerd" in str(missing)
 

@@ -19,6 +19,7 @@ def run(*arguments: str) -> Result:
 def test_good_targets_are_named(tmp_path: Path) -> None:
     (tmp_path / "payments.yaml").write_text(TARGET)
     assert run("targets", "check", str(tmp_path)).stdout == "ok: payments\n"
+    assert run("targets", "check", str(tmp_path / "payments.yaml")).stdout == "ok: payments\n"
     assert only_json(run("targets", "check", str(tmp_path), "--json")) == {"ok": True, "targets": ["payments"]}
 
 

@@ -34,6 +34,12 @@ def test_the_list_is_a_table_for_people_and_rows_for_machines(run: Run, gateway:
     assert only_json(run("vic", "incidents", "list", "--target", "other", "--json")) == []
 
 
+def test_an_id_stays_on_one_line_in_a_narrow_terminal(run: Run, gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    story.awaiting(gateway.chassis)
+    assert any(line.startswith(ID) for line in run("vic", "incidents", "list").stdout.splitlines())
+
+
 def test_show_leads_with_one_sentence_and_then_gives_the_proof(run: Run, gateway: Served) -> None:
     resolved(gateway)
     lines = run("vic", "incidents", "show", ID).stdout.splitlines()

@@ -80,7 +80,7 @@ def test_without_an_engine_the_verdict_says_so_and_nothing_is_left_running(start
     process = start("--json", "--branch", AUTOPATCH_WAITING_LIMIT_S="0.5")
     out, _ = process.communicate(timeout=60)
     found = json.loads(out)
-    assert process.returncode == 1 and found["verdict"] == "sandbox_unavailable" and "nobody.sock" in found["reason"]
+    assert process.returncode == 3 and found["verdict"] == "sandbox_unavailable" and "nobody.sock" in found["reason"]
     assert not servers(tmp_path) and not current(tmp_path).exists()
     assert git(calc, "status", "--porcelain") == "" and git(calc, "branch", "--list", "autopatch/*") == ""
 

@@ -171,6 +171,17 @@ def test_wrong_usage_is_exit_code_2_names_what_is_wrong_and_asks_nobody(
     assert not gateway.chassis.log.stored
 
 
+@pytest.mark.parametrize(("mode", "code", "says"), [
+    ("remote", 2, "mode remote needs AUTOPATCH_LLM_BASE_URL and AUTOPATCH_LLM_MODEL"), ("local", 3, "autopatch model pull"),
+])
+def test_a_model_that_is_not_there_is_told_before_anything_begins(
+    calc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, code: int, says: str
+) -> None:
+    monkeypatch.setenv("AUTOPATCH_LLM_MODEL_DIR", str(tmp_path / "none"))
+    result = CliRunner().invoke(app, ["repair", str(calc), "--model", mode])
+    assert result.exit_code == code and says in result.stderr, result.output
+
+
 def test_a_viewers_token_is_refused(run: Run, gateway: Served, calc: Path) -> None:
     result = repair(run, gateway, str(calc), name="vic")
     assert result.exit_code == 1 and "needs the role operator" in result.stderr

@@ -80,7 +80,8 @@ async def test_red_then_green_has_passed(tmp_path: Path) -> None:
     ("answers", "says", "runs"),
     [
         ([0], "the fault does not show in the rehearsal", 1),
-        ([1, 1], r"the changed copy is still red \(p95_s 0.5\)", 2),
+        ([1, 1, 1], r"the changed copy is still red \(p95_s 0.5\)", 3),
+        ([1, 1, Outcome(2, "", "", 1, "runc")], "the changed copy is still red", 3),
         ([Outcome(2, "", "no such module", 1, "runc")], "unchanged copy ended by an error: exit code 2: no such module", 1),
         (
             [1, Outcome(None, "", "", 1, "runc", "it took longer than 9 s")],
@@ -96,6 +97,11 @@ async def test_anything_else_has_not_passed_and_says_why(tmp_path: Path, answers
     assert len(told.runs) == runs
     with pytest.raises(AssertionError, match=says):
         raise AssertionError(told.reason)
+
+
+async def test_a_changed_copy_that_is_red_once_and_green_once_is_no_verdict(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="could not judge: .* red once and green once"):
+        await rehearse(tmp_path, ScriptedSandbox([1, 1, 0]), pool())
 
 
 async def test_a_missing_engine_is_not_a_verdict(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A lab in a process of its own: it ends with whoever started it, and only then."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from autopatch.cli import locks
 from autopatch.cli.lab.docker import Engine
 from autopatch.cli.lab.hosted import Hosted, end, kept
+from autopatch.cli.lab.lab import LOCK
 from autopatch.contract.errors import Unavailable
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -87,5 +90,12 @@ def test_what_fails_in_the_lab_is_told_with_its_reason(tmp_path: Path) -> None:
     hosted = Hosted(model="no-such-mode", base=tmp_path)
     with pytest.raises(Unavailable, match="rooms: ended with exit code"):
         hosted.start(lambda *_: None)
+    hosted.discard()
+    assert len(os.listdir(hosted.folder)) > 1, "it has not ended: its files stay"
     hosted.stop()
     assert wait_gone(tmp_path, 5) == []
+    with locks.held(hosted.folder / LOCK):
+        hosted.discard()
+    assert len(os.listdir(hosted.folder)) > 1, "another lab is in there"
+    hosted.discard()
+    assert os.listdir(hosted.folder) == [LOCK]
