@@ -138,7 +138,7 @@ def test_a_stale_address_of_an_autopatch_that_has_ended_is_told_and_not_used(sta
     kept.chmod(0o600)
     process = start("--test", "pytest -q", AUTOPATCH_WAITING_LIMIT_S="0.5")
     _, err = process.communicate(timeout=60)
-    assert "nothing answers at http://127.0.0.1:9" in err and process.returncode == 1
+    assert "nothing answers at http://127.0.0.1:9" in err and process.returncode == 3
 
 
 def test_wrong_usage_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
