@@ -18,10 +18,10 @@ from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.code import CodeJob, Frame, Place, Places, Report, Reports, TestCase, TestTable, Trials
 from autopatch.contract.errors import Unavailable
-from autopatch.contract.evidence import BlobRef, Cause, Evidence, ModelUse, Rehearsal, RehearsalRun, TargetState
+from autopatch.contract.evidence import BlobRef, Cause, Evidence, ModelUse, Rehearsal, RehearsalRun, Similar, TargetState
 from autopatch.contract.model import digest
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck
-from autopatch.contract.requests import Lesson, RanTests, Recall, Recalled, Request, RunTests
+from autopatch.contract.requests import Found, Lesson, RanTests, Recall, Recalled, Request, RunTests, Search
 from autopatch.repair.tree import Files, tree_digest, write_archive
 from services.planner.tests.fakes import incident
 
@@ -118,6 +118,7 @@ class Rooms:
     repository: Repository
     blobs: Memory = field(default_factory=Memory)
     lessons: tuple[Lesson, ...] = ()
+    alike: tuple[Similar, ...] = ()
     faults: list[BaseException] = field(default_factory=list)
     runs: list[RunTests] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
@@ -132,6 +133,10 @@ class Rooms:
                 if not self.knowledge:
                     raise Unavailable("knowledge", "nobody answers")
                 return Recalled(lessons=self.lessons)
+            case Search():
+                if not self.knowledge:
+                    raise Unavailable("knowledge", "nobody answers")
+                return Found(items=self.alike)
             case RunTests():
                 self.runs.append(request)
                 if self.hang is not None:

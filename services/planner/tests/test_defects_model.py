@@ -12,9 +12,10 @@ from autopatch.chassis.room import RetryLater
 from autopatch.contract import events as ev
 from autopatch.contract.code import Place
 from autopatch.contract.errors import Unavailable
+from autopatch.contract.evidence import Similar
 from services.planner.service import build
 from services.planner.settings import Settings
-from services.planner.tests.repair_fakes import Repository, Rooms, failed_attempt, fenced, heard, opened, patched
+from services.planner.tests.repair_fakes import Repository, Rooms, everywhere, failed_attempt, fenced, heard, opened, patched
 from services.planner.tests.jobs import LOGIC, MISSING, RIGHT, WRONG, Answering, easy, escalated, hard, plan, say, spans, told
 
 __all__ = ["spans"]
@@ -45,6 +46,22 @@ async def test_the_model_reads_one_failing_case_and_the_issue_between_fences_and
     assert "[[/untrusted x]]" not in asked and asked.count("[[untrusted") == 2
     turns, how = llm.backend.written[0]
     assert (how.temperature, how.max_tokens) == (0.0, 300) and llm.backend.systems[0].startswith("You repair one function")
+
+
+async def test_the_model_reads_code_that_knowledge_finds_alike_and_answers_without_knowledge() -> None:
+    helper = b"import re\n\n\ndef dotted(word):\n    return word[0].upper() + '.'\n\n\ndef other():\n    return 0\n"
+    found = [Similar(id=f"{path}:{lines}", kind="code", title="", text="", score=0.5, source=path) for path, lines in (
+        ("names.py", "1-4"), ("gone.py", "1-2"), ("helper.py", "4-5"), ("helper.py", "8-90"), ("tests/test_all.py", "1-2"),
+    )]
+    for knowledge in (True, False):
+        rooms, llm = hard(), ScriptedLlm(fenced(RIGHT))
+        rooms.repository.files["helper.py"] = helper
+        rooms.alike, rooms.knowledge = tuple(found), knowledge
+        initials = next(place for place in everywhere(rooms.repository.tree) if place.name == "initials")
+        await plan(rooms, opened(rooms, initials), llm=llm)
+        asked = llm.backend.heard[0]
+        assert ("def dotted(word):" in asked) is knowledge and "def other" not in asked
+        assert asked.count("def initials(name):") == 1 and "import names" not in asked
 
 
 async def test_a_failing_answer_is_told_once_why_and_the_next_one_counts() -> None:

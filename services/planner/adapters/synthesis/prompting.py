@@ -67,18 +67,18 @@ class Prompts:
         self._edit = PromptFile.read(PROMPTS / "edit.md")
         self._again = PromptFile.read(PROMPTS / "again.md")
 
-    def tasks(self, case: Case, ground: Ground, size: Size) -> list[Task]:
+    def tasks(self, case: Case, ground: Ground, size: Size, similar: Sequence[Place] = ()) -> list[Task]:
         """For the two most suspicious functions, else one over all places. Raises PromptTooLong."""
-        seen = _seen(case, ground)
+        seen, alike = _seen(case, ground), [place for place in similar if place.path not in ground.changes]
         functions = [place for place in ground.places if place.name and place.path in ground.tree][:2]
-        made = [task for place in functions if (task := self._whole(ground, place, seen, size)) is not None]
-        return made[:2] if made and functions[0].path == made[0].shown[0] else [self._edits(ground, seen, size)]
+        made = [task for place in functions if (task := self._whole(ground, place, seen, size, alike)) is not None]
+        return made[:2] if made and functions[0].path == made[0].shown[0] else [self._edits(ground, seen, size, alike)]
 
     def again(self, fault: str, tokens: int) -> str:
         """What is said to an answer that did not do. Raises PromptTooLong."""
         return self._again.render({"fault": Untrusted(redact(fault), keep="head")}, max_tokens=max(tokens, 200)).user
 
-    def _whole(self, ground: Ground, place: Place, seen: str, size: Size) -> Task | None:
+    def _whole(self, ground: Ground, place: Place, seen: str, size: Size, alike: Sequence[Place]) -> Task | None:
         """None when the function is too long to be written anew, or to be shown whole."""
         code = _text(ground, place)
         if place.end - place.start >= LONGEST_FUNCTION or estimate(code) > size.answer_tokens * WORST:
@@ -86,7 +86,8 @@ class Prompts:
         room = size.prompt_tokens - estimate(code) - estimate(seen) - estimate(self._rewrite.system.template) - 2 * SLACK
         others = [other for other in ground.places if other != place]
         room = min(int(room / DENSER), AROUND)
-        near = choose(ground.tree, others, (), tokens=room, lines=size.lines) if others and room > SLACK else ""
+        alike = [one for one in alike if one.path != place.path or one.end < place.start or place.end < one.start]
+        near = choose(ground.tree, others, (), alike, tokens=room, lines=size.lines) if room > SLACK else ""
         told = redact(f"{seen}\n\nCode around it:\n{near}" if near else seen)
         shown = Hidden.of(code)
         name = f" {place.name} in {place.path}" if _PLAIN.match(f"{place.name}/{place.path}") else ""
@@ -100,9 +101,10 @@ class Prompts:
             return None
         return Task(prompt, (place.path,), (place.path, place.name), (place.start, place.end), shown)
 
-    def _edits(self, ground: Ground, seen: str, size: Size) -> Task:
+    def _edits(self, ground: Ground, seen: str, size: Size, alike: Sequence[Place]) -> Task:
         room = size.prompt_tokens - estimate(seen) - estimate(self._edit.system.template) - 2 * SLACK
-        code = choose(ground.tree, ground.places, _frames(ground), tokens=int(max(room, SLACK) / DENSER), lines=size.lines)
+        tokens = int(max(room, SLACK) / DENSER)
+        code = choose(ground.tree, ground.places, _frames(ground), alike, tokens=tokens, lines=size.lines)
         shown = Hidden.of(code)
         values = {"seen": Untrusted(redact(seen), keep="head"), "code": Untrusted(shown.text, keep="head")}
         files = dict.fromkeys(place.path for place in ground.places if place.path in ground.tree)

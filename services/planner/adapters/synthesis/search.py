@@ -7,7 +7,9 @@ from autopatch.chassis.llm.ledger import Ledger
 from autopatch.chassis.llm.port import Llm
 from autopatch.chassis.room import RetryLater
 from autopatch.contract.errors import Unavailable
-from services.planner.adapters.synthesis import lessons, templates
+from services.planner.adapters.sources.lessons import recalled
+from services.planner.adapters.sources.similar import similar
+from services.planner.adapters.synthesis import templates
 from services.planner.adapters.gate.candidate import key_of
 from services.planner.adapters.gate.case import Case, Ground
 from services.planner.adapters.gate.choosing import Ranked, left_to_a_person, ranked
@@ -67,7 +69,7 @@ class Search:
 
     async def _of_lessons(self) -> Ranked:
         allowed = []
-        for candidate in await lessons.recalled(self._means.chassis, self._case, self._tally):
+        for candidate in await recalled(self._means.chassis, self._case, self._tally):
             again = key_of(candidate.changes) in self._case.failed
             refused = "it was tried in this incident and failed" if again else self._gate.refused(candidate)
             if refused:
@@ -93,11 +95,12 @@ class Search:
     async def _written(self, writer: Writer, found: Ranked) -> Ranked:
         """Asked when edits heal nothing, or when what they heal may well fit the visible tests only."""
         ground: Ground | None = Ground.of(self._case)
+        alike = await similar(self._means.chassis, self._case)
         for _ in range(ROUNDS):
             if ground is None:
                 break
             try:
-                written = await writer.offer(ground)
+                written = await writer.offer(ground, alike)
             except Unavailable as error:
                 if not found.order:
                     raise RetryLater(MODEL_AWAY_S, on=error.service, reason=error.reason) from error

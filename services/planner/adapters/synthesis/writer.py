@@ -11,6 +11,7 @@ from autopatch.chassis.llm.port import Llm, Written
 from autopatch.chassis.llm.tokens import CHAT_OVERHEAD, estimate
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.telemetry import span
+from autopatch.contract.code import Place
 from autopatch.repair.applying import Edited, EditError, apply_answer
 from autopatch.repair.localise import reduced_case
 from services.planner.adapters.gate.candidate import Candidate, Tried, key_of
@@ -56,12 +57,15 @@ class Writer:
         """It was asked, and not one of its answers could be applied."""
         return self._tally.answers >= FORMAT_FAILURES and not self._tally.applied
 
-    async def offer(self, ground: Ground) -> list[Tried]:
-        """What passed the whole suite. Raises Unavailable when nothing answers, or the sandbox is away."""
+    async def offer(self, ground: Ground, similar: Sequence[Place] = ()) -> list[Tried]:
+        """What passed the whole suite; `similar` code is shown where there is room.
+
+        Raises Unavailable when nothing answers, or the sandbox is away.
+        """
         rejected = len(self._tally.rejected)
         with span("ask the model for a fix", failing=len(ground.failing)) as current:
             try:
-                passed = await self._asked(ground)
+                passed = await self._asked(ground, similar)
             except (BudgetSpent, PromptTooLong, Unreadable) as error:
                 self._over = True
                 self._tally.notes.append(str(error))
@@ -71,11 +75,11 @@ class Writer:
             current.set_attribute("alternatives.rejected", lines(self._tally.rejected[rejected:]))
         return passed
 
-    async def _asked(self, ground: Ground) -> list[Tried]:
+    async def _asked(self, ground: Ground, similar: Sequence[Place]) -> list[Tried]:
         """Greedy for the likeliest function, then samples; one by one where writing is slow, so that none is wasted."""
         if self._over:
             return []
-        tasks = self._prompts.tasks(self._case, ground, self._size)
+        tasks = self._prompts.tasks(self._case, ground, self._size, similar)
         passed = await self._wave(ground, tasks[:1], [0])
         first = 1
         while first <= SAMPLED and not passed and not self._over:
