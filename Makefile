@@ -6,7 +6,7 @@ KEEP ?=
 REPEAT ?= 1
 BIN := .venv/bin
 
-.PHONY: help setup setup-demo demo stop test test-long lint clean
+.PHONY: help setup setup-demo demo stop test test-long lint types types-demo style imports clean
 
 help:
 	@echo "make demo [MODEL=off|local] [FAULT=pool|release|code] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
@@ -31,15 +31,24 @@ stop:
 	@$(BIN)/autopatch demo --stop
 
 lint: setup
-	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types types-demo style imports
+
+types:
 	$(BIN)/mypy --strict autopatch services infra tests bench
-	$(BIN)/mypy --strict infra/demo/tests/*.py
+
+types-demo:
+	$(BIN)/mypy --strict --cache-dir .mypy_cache/demo infra/demo/tests/*.py
+
+style:
+	$(BIN)/ruff check .
+
+imports:
 	$(BIN)/lint-imports
 
 test: lint
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
-	$(BIN)/pytest -m "not long" --ignore tests/e2e --ignore infra/demo -n 3 --dist loadfile -q
-	$(BIN)/pytest -m "not long$(if $(filter local,$(MODEL)),, and not local)" infra/demo tests/e2e -v
+	$(BIN)/pytest -m "not long" --ignore tests/e2e --ignore infra/demo -n 3 --dist loadfile -q --durations 20
+	$(BIN)/pytest -m "not long$(if $(filter local,$(MODEL)),, and not local)" infra/demo tests/e2e -v --durations 10
 
 test-long: setup
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
