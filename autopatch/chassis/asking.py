@@ -26,6 +26,8 @@ R = TypeVar("R", bound=Word)
 
 INCIDENT = "Autopatch-Incident"
 """Header of a request: for which incident it is asked, so that the answer's spans say so."""
+OVERTAKEN_S = 2.0
+"""A request that its asker sent just before being cancelled may be heard so long after the word of the cancellation."""
 
 
 class BusAsker:
@@ -65,6 +67,7 @@ class Answering:
         self._responders = responders
         self._subscriptions: list[Subscription] = []
         self._under_way: dict[asyncio.Task[None], str] = {}
+        self._just_cancelled: set[str] = set()
 
     async def start(self) -> None:
         """Answer requests from now on; replicas share them."""
@@ -91,14 +94,22 @@ class Answering:
 
     async def _cancelled(self, message: Msg) -> None:
         incident_id = message.subject.rsplit(".", 1)[1]
+        self._just_cancelled.add(incident_id)
+        asyncio.get_running_loop().call_later(OVERTAKEN_S, self._just_cancelled.discard, incident_id)
         for task in [task for task, asked_for in self._under_way.items() if asked_for == incident_id]:
             task.cancel()
 
     async def _answer(self, kind: type[Any], responder: Responder, message: Msg) -> None:
+        """Given up when the asker is, who waits no longer than the request's own time."""
         try:
-            data = await _answered(self._bus.room, self._tracer, kind, responder, message)
+            if (message.headers or {}).get(INCIDENT, "") in self._just_cancelled:
+                raise asyncio.CancelledError
+            async with asyncio.timeout(kind.timeout_s):
+                data = await _answered(self._bus.room, self._tracer, kind, responder, message)
         except asyncio.CancelledError:
             data = _fault("cancelled", "")
+        except TimeoutError:
+            data = _fault(f"no answer within {kind.timeout_s:g} s", "")
         try:
             await message.respond(data)
         except TRANSIENT as error:

@@ -250,6 +250,7 @@ class Escalated(Event):
     critical: bool = False
     room: str
     kind: Literal["", "no_fix_found", "format_error"] = later("", "of a defect job")
+    model: ModelUse | None = later(None, "what was asked of a model in vain")
 
 
 class Cancelled(Event):

@@ -1,5 +1,6 @@
 """What was seen: readings of outside systems, measurements, evidence, causes. "No data" is told apart from "failed"."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -111,6 +112,15 @@ class ModelUse(Word):
     cost_usd: float = 0.0
     prompt: str = Field(default="", description="SHA-256 of the prompt file")
     note: str = Field(default="", description="why it was not asked, or why its answer was not used")
+
+    @classmethod
+    def summed(cls, uses: "Sequence[ModelUse]") -> "ModelUse | None":
+        """Calls, tokens, seconds and cost of all of them, the rest as the last that made a call has it; None without any."""
+        if not uses:
+            return None
+        last = next((use for use in reversed(uses) if use.calls), uses[-1])
+        counts = ("calls", "input_tokens", "output_tokens", "seconds", "cost_usd")
+        return last.model_copy(update={name: sum(getattr(use, name) for use in uses) for name in counts})
 
 
 class Similar(Word):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from autopatch.contract import events as ev
 from autopatch.contract.envelope import Envelope, Unknown
 from autopatch.contract.errors import ContractError
+from autopatch.contract.evidence import ModelUse
 
 
 class State(StrEnum):
@@ -161,6 +162,12 @@ class Incident:
         update = self.last(ev.AlertUpdated)
         alert = update.alert if update else self.opened.alert
         return bool(alert and alert.silenced)
+
+    @property
+    def model_uses(self) -> tuple[ModelUse, ...]:
+        """What was asked of models, event by event."""
+        found = (getattr(stored.envelope.data, "model", None) for stored in self.log)
+        return tuple(use for use in found if isinstance(use, ModelUse))
 
     def since(self, kind: type[ev.Event]) -> tuple[Stored, ...]:
         """The newest event of a kind and everything after it; empty when there is none."""

@@ -5,6 +5,7 @@ from typing import assert_never
 from autopatch.contract import events as ev
 from autopatch.contract.code import Kind, RepairVerdict
 from autopatch.contract.errors import ContractError
+from autopatch.contract.evidence import ModelUse
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Basis
 
@@ -27,7 +28,7 @@ def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
     return RepairVerdict(
         verdict=kind, reason=reason, incident=incident.id, repository=job.repository, attempts=incident.attempts, before=before,
         after=after, basis=_basis(planned.plan.basis) if planned and kind == "fixed" else "",
-        model=planned.model if planned else None, seconds=_seconds(incident), trace=trace,
+        model=ModelUse.summed(incident.model_uses), seconds=_seconds(incident), trace=trace,
     )
 
 

@@ -128,7 +128,7 @@ def view(incident: Incident, now: datetime, trace_url: str = "") -> View:
         diff=(applied.diff if applied else "") or (rehearsal.diff if rehearsal else ""),
         attempt_list=_attempts(incident), rehearsal=rehearsal, approval=incident.last(ev.ApprovalRequested),
         decisions=_decisions(incident), comparisons=_comparisons(incident), lesson=incident.last(ev.LessonRecorded),
-        waiting=_waiting(incident), models=_models(incident), trace_id=trace,
+        waiting=_waiting(incident), models=incident.model_uses, trace_id=trace,
         trace_url=trace_url.replace("{trace_id}", trace) if trace else "", chain_ok=not faults, chain_faults=faults,
     )
 
@@ -186,11 +186,6 @@ def _steps(plan: Plan | None) -> tuple[StepView, ...]:
         StepView(action=describe(step.action), undo=describe(step.undo) if step.undo else "nothing to undo")
         for step in (plan.steps if plan else ())
     )
-
-
-def _models(incident: Incident) -> tuple[ModelUse, ...]:
-    said = (stored.envelope.data for stored in incident.log)
-    return tuple(data.model for data in said if isinstance(data, ev.Diagnosed | ev.Undiagnosed | ev.Planned))
 
 
 def _of_plan(incident: Incident, kind: type[E]) -> E | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from autopatch.contract import events as ev
-from autopatch.contract.evidence import Comparison, Rehearsal
+from autopatch.contract.evidence import Comparison, ModelUse, Rehearsal
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.plan import Alternative, Plan
 from autopatch.contract.target import RUNGS, Autonomy, Rung
@@ -104,7 +104,7 @@ def kept_changing(count: int, last: str) -> ev.Escalated:
     return ev.Escalated(reason=f"the target changed under {count} plans in a row, last: {last}"[:REASON_LENGTH], room="planner")
 
 
-def no_plan(question: Question, rejected: Sequence[Alternative], mode: str) -> ev.Escalated:
+def no_plan(question: Question, rejected: Sequence[Alternative], mode: str, use: ModelUse | None = None) -> ev.Escalated:
     """What was turned down, and what would help."""
     causes = ", ".join(cause.id for cause in question.diagnosed.causes)
     withheld = [why for recalled in question.recalled.values() for why in recalled.withheld]
@@ -118,7 +118,7 @@ def no_plan(question: Question, rejected: Sequence[Alternative], mode: str) -> e
         f"what would help: a runbook whose front matter names `causes: [{first}]` with structured actions"
         + (", or a model (AUTOPATCH_LLM_MODE)" if mode == "off" else ""),
     ]
-    return ev.Escalated(reason=". ".join(part for part in parts if part)[:REASON_LENGTH], room="planner")
+    return ev.Escalated(reason=". ".join(part for part in parts if part)[:REASON_LENGTH], room="planner", model=use)
 
 
 def with_rejected(plan: Plan, rejected: Sequence[Alternative]) -> Plan:

@@ -39,10 +39,10 @@ def build(settings: Settings, chassis: Chassis, *, source: PlanSource | None = N
 
 @dataclass
 class Choice:
-    """The plan that was taken, if any, what asking took, and what was turned down."""
+    """The plan that was taken, if any, what asking took, in vain too, and what was turned down."""
 
     plan: Plan | None = None
-    model: ModelUse | None = None
+    spent: list[ModelUse] = field(default_factory=list)
     rejected: list[Alternative] = field(default_factory=list)
 
 
@@ -91,7 +91,7 @@ class Planner:
             choice = await self._choose(question)
             current.set_attribute("alternatives.rejected", [f"{a.summary}: {a.why_not}" for a in choice.rejected])
             if choice.plan is None:
-                return agent.no_plan(question, choice.rejected, self._mode)
+                return agent.no_plan(question, choice.rejected, self._mode, ModelUse.summed(choice.spent))
             plan = agent.with_rejected(choice.plan, choice.rejected)
             current.set_attribute("plan.hash", plan.hash)
             current.set_attribute("plan.summary", plan.summary)
@@ -100,13 +100,15 @@ class Planner:
         if agent.only_observes(plan, question.target.autonomy):
             return agent.observed(question.diagnosed, plan)
         note = f"{plan.basis.kind} {plan.basis.ref}: the model was not asked"
-        return ev.Planned(plan=plan, plan_hash=plan.hash, model=choice.model or ModelUse(mode=self._mode, note=note))
+        use = ModelUse.summed(choice.spent) or ModelUse(mode=self._mode, note=note)
+        return ev.Planned(plan=plan, plan_hash=plan.hash, model=use)
 
     async def _choose(self, question: Question) -> Choice:
         choice = Choice()
         for source in self._sources():
             offer = await source.offer(question)
             choice.rejected += offer.rejected
+            choice.spent += [offer.model] if offer.model else []
             self._take(question, offer, choice)
             if choice.plan is not None:
                 break
@@ -119,7 +121,7 @@ class Planner:
             if isinstance(bound, Alternative):
                 choice.rejected.append(bound)
             elif choice.plan is None:
-                choice.plan, choice.model = bound, offer.model
+                choice.plan = bound
             else:
                 what = f"{bound.summary} ({bound.basis.kind} {bound.basis.ref})"
                 why = f"{choice.plan.basis.kind} {choice.plan.basis.ref} came first"

@@ -110,9 +110,7 @@ class Ledger:
 
         Its calls are counted at /metrics.
         """
-        reported = (getattr(stored.envelope.data, "model", None) for stored in incident.log)
-        spent = [*earlier, *(use for use in reported if isinstance(use, ModelUse))]
-        return cls(incident.id, limits, spent=spent, listen=(served(),))
+        return cls(incident.id, limits, spent=[*earlier, *incident.model_uses], listen=(served(),))
 
     @property
     def entries(self) -> tuple[Entry, ...]:

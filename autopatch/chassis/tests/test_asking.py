@@ -44,9 +44,37 @@ async def test_answers_do_not_wait_for_each_other_and_end_when_their_incident_is
     with pytest.raises(Unavailable, match="cancelled"):
         await slow
     assert time.monotonic() - began < 1 and ended == ["a-1"] and not other.done()
+    with pytest.raises(Unavailable, match="cancelled"):
+        await ask("a-1")  # sent before its asker heard of it, and heard after
+    assert ended == ["a-1"]
     await room.stop()
     assert ended == ["a-1", "a-2"]
     with pytest.raises(Unavailable):
         await other
     for bus in (asked, answering, gateway):
+        await bus.close()
+
+
+async def test_an_answer_that_nobody_waits_for_any_more_is_given_up(
+    nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answering = [await connect(nats_server.url, room, budget_s=5) for room in ROOMS[:2]]
+    monkeypatch.setattr(Recheck, "timeout_s", 0.2)
+    ended = asyncio.Event()
+
+    async def never(_: Recheck) -> Rechecked:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return Rechecked(status="red")
+
+    room = Answering(answering, provider("validator", "").get_tracer("test"), {Recheck: never})
+    await room.start()
+    with pytest.raises(Unavailable):
+        await BusAsker(asked).ask(Recheck(incident_id="a-1"), Rechecked)
+    async with asyncio.timeout(1):
+        await ended.wait()
+    await room.stop()
+    for bus in (asked, answering):
         await bus.close()

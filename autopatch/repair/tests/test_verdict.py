@@ -65,6 +65,17 @@ def test_a_fix_shows_the_tables_before_and_after_and_how_long_it_took() -> None:
     assert (found.before.failed, found.after.passed, found.seconds, found.attempts) == (1, 2, 2.0, 2)
 
 
+def test_every_event_that_tells_of_a_model_counts_also_one_that_ends_without_a_fix() -> None:
+    uses = [ModelUse(mode="local", model="m", calls=n, output_tokens=10 * n, seconds=0.5, prompt="p") for n in (1, 2)]
+    said = (ev.Escalated(reason="in vain", room="planner", model=use) for use in (*uses, ModelUse(mode="local")))
+    found = verdict_of(incident(State.ESCALATED, RED, *said))
+    assert found is not None and found.model == ModelUse(
+        mode="local", model="m", calls=3, output_tokens=30, seconds=1.0, prompt="p"
+    )
+    without = verdict_of(incident(State.ESCALATED, RED, ev.Escalated(reason="nothing", room="planner")))
+    assert without is not None and without.model is None
+
+
 def test_an_alert_has_no_verdict_on_code() -> None:
     alert = Incident("i1", State.RESOLVED, (Stored(0, Envelope.model_construct(data=ev.Opened(target="shop", title="slow"))),))
     with pytest.raises(ContractError):

@@ -99,6 +99,7 @@ async def test_answers_that_cannot_be_applied_end_after_three_as_a_format_error(
         llm = ScriptedLlm(*["I would change the function, please paste it."] * 9, mode=mode)
         event = await escalated(hard(), llm=llm)
         assert (event.kind, llm.calls) == ("format_error", 3)
+        assert event.model is not None and event.model.calls == 3
         assert "none of 3 answers of scripted could be applied" in event.reason
 
 

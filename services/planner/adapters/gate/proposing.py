@@ -64,5 +64,6 @@ def nothing_found(case: Case, outcome: Outcome, use: ModelUse) -> ev.Escalated:
     if use.mode == "off":
         reason += ". What would help: a model (AUTOPATCH_LLM_MODE)"
     return ev.Escalated(
-        reason=redact(reason)[:REASON_LENGTH], room="planner", kind="format_error" if outcome.speechless else "no_fix_found"
+        reason=redact(reason)[:REASON_LENGTH], room="planner", model=use,
+        kind="format_error" if outcome.speechless else "no_fix_found",
     )
