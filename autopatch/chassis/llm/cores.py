@@ -27,8 +27,7 @@ ANSWER_S = 10.0  # for the store to show us what we wrote
 
 @dataclass
 class Lease:
-    """What the `async with` gives. `kept` is False once the lease ran out before it was renewed: a soak that finds it False
-    at its end may have been disturbed and proves nothing."""
+    """What the `async with` gives. A soak that finds `kept` False at its end may have been disturbed, and proves nothing."""
 
     key: str
     incident: str
@@ -46,7 +45,7 @@ class Cores(Protocol):
     """The processor that the local model and the measured services share."""
 
     def computing(self, incident: str) -> AbstractAsyncContextManager[Lease]:
-        """For a model call: waits for running soaks. Raises Unavailable when the leases cannot be read or written."""
+        """For a model call: waits for running soaks. Raises Unavailable without leases, also later, when its own runs out."""
         ...
 
     def measuring(self, incident: str) -> AbstractAsyncContextManager[Lease]:
@@ -146,9 +145,14 @@ class LeasedCores:
         renewing = asyncio.create_task(self._renew(lease)) if kind == "soak" else None
         try:
             await self._acquire(kind, lease)
-            renewing = renewing or asyncio.create_task(self._renew(lease))
             lease.lapsed = False
-            yield lease
+            async with asyncio.timeout(self._lease_s if kind == "model" else None) as limit:
+                renewing = renewing or asyncio.create_task(self._renew(lease, limit))
+                yield lease
+        except TimeoutError as error:
+            if lease.kept:
+                raise
+            raise Unavailable("leases", f"a lease could not be renewed for {self._lease_s:g} s, so soaks may begin") from error
         finally:
             if renewing is not None:
                 renewing.cancel()
@@ -167,11 +171,13 @@ class LeasedCores:
                     await self._store.delete(lease.key)
                 await view.until_none(OTHER[kind])
 
-    async def _renew(self, lease: Lease) -> None:
+    async def _renew(self, lease: Lease, limit: asyncio.Timeout | None = None) -> None:
         while True:
             await asyncio.sleep(self._lease_s / 3)
             with suppress(Unavailable):  # tried twice more before it runs out
                 await self._write(lease)
+                if limit is not None:
+                    limit.reschedule(asyncio.get_running_loop().time() + self._lease_s)
 
     async def _write(self, lease: Lease) -> int:
         now = self._clock()

@@ -161,6 +161,22 @@ async def test_a_holder_that_slept_past_its_lease_knows_it(store: Store) -> None
         assert not lease.kept
 
 
+async def test_a_model_call_ends_when_its_lease_can_no_longer_be_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    cores, began = LeasedCores(store, lease_s=0.6), time.monotonic()
+
+    async def away(*_: object) -> int:
+        raise Unavailable("leases", "gone")
+
+    with pytest.raises(Unavailable, match="could not be renewed"):
+        async with cores.computing("i1"):
+            await asyncio.sleep(1)  # renewed meanwhile
+            assert time.monotonic() - began > 0.9
+            monkeypatch.setattr(store, "put", away)
+            await asyncio.sleep(5)
+    assert time.monotonic() - began < 2.5
+
+
 async def test_giving_up_the_wait_leaves_nothing_behind(store: Store) -> None:
     cores = LeasedCores(store)
     async with cores.computing("i1"):
