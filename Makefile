@@ -13,7 +13,7 @@ help:
 	@echo "make stop        end a demo that was kept"
 	@echo "make setup       all that tests and checks need, installed or named"
 	@echo "make test [MODEL=local]   every kind of test once; with the local model too when it is there"
-	@echo "make test-long   the loops that give the figures"
+	@echo "make test-long [MODEL=local]   the loops that give the figures; fails where the local model is missing"
 	@echo "make lint        ruff, mypy, import contracts"
 	@echo "make clean       remove what was built; .autopatch, where incidents are, stays"
 

@@ -1,12 +1,28 @@
-"""Tests of every folder: those that ask the real local model are skipped where it was not pulled."""
+"""Tests of every folder: an engine for those that need one; those that ask the real local model only where it was pulled."""
+
+from collections.abc import Iterator
 
 import pytest
 
 from autopatch.chassis.llm.pull import QWEN
 from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.cli.lab.docker import Engine
+from autopatch.contract.errors import Unavailable
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """`autopatch model pull` gets it; no test downloads a gigabyte."""
     if item.get_closest_marker("model") and not (LlmSettings().model_dir / QWEN.file).is_file():
         pytest.skip("the local model is not there: run `autopatch model pull`")
+
+
+@pytest.fixture(scope="session")
+def docker_host() -> Iterator[str]:
+    """Address of an engine that answers: the one that is there, else a private one, which ends with its last user."""
+    engine = Engine()
+    try:
+        engine.start()
+    except Unavailable as error:
+        pytest.skip(f"no Docker engine: {error}")
+    yield engine.host
+    engine.stop()

@@ -35,18 +35,19 @@ class DeadLetters:
         await self._bus.patiently(lambda: self._bus.publish(cat.dead_letter_subject(self._room), body, headers))
         DEAD.labels(self._room).inc()
         log.error("dead letter", room=self._room, subject=subject, sequence=sequence, error=str(error), traceback=trace)
-        tokens = subject.split(".")
-        if len(tokens) == 3 and tokens[0] == "incidents":
-            await self._escalate(tokens[1], f"{tokens[2]} could not be handled: {type(error).__name__}: {error}"[:500])
+        incident_id, what = _about(subject, data)
+        if incident_id:
+            await self._escalate(incident_id, f"{what} could not be handled: {type(error).__name__}: {error}"[:500])
 
     async def from_advisory(self, data: bytes) -> None:
         """The server gave up on a message: no code of ours lived long enough to say so."""
         advisory = json.loads(data)
-        if advisory.get("stream") != cat.INCIDENTS:
+        stream = advisory.get("stream")
+        if stream not in (cat.INCIDENTS, cat.TIMER_STREAM):
             return
         sequence = int(advisory["stream_seq"])
         try:
-            raw = await self._bus.patiently(lambda: self._bus.js.get_msg(cat.INCIDENTS, seq=sequence, direct=True))
+            raw = await self._bus.patiently(lambda: self._bus.js.get_msg(stream, seq=sequence, direct=True))
         except NotFoundError:
             return
         lost = RuntimeError(f"{advisory.get('consumer')} did not survive {advisory.get('deliveries')} deliveries")
@@ -65,3 +66,18 @@ class DeadLetters:
             except ContractError as error:
                 log.error("incident cannot be escalated", incident=incident_id, error=str(error))
                 return
+
+
+def _about(subject: str, data: bytes) -> tuple[str, str]:
+    """The incident that a message is about, and what it says of it; empty when nobody can tell."""
+    match subject.split("."):
+        case ["incidents", incident_id, event]:
+            return incident_id, event
+        case ["timers", "fired", _]:
+            try:
+                body = json.loads(data)
+                return str(body["incident_id"]), f"timer {body['purpose']}"
+            except (ValueError, KeyError, TypeError):
+                return "", ""
+        case _:
+            return "", ""

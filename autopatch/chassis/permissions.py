@@ -47,7 +47,7 @@ def allowed(room: str) -> tuple[list[str], list[str]]:
     if room == "monitor":
         publish += [cat.UNMATCHED_SUBJECT]
     if room == "gateway":
-        publish += ["live.cancelled.*", *_reads(cat.UNMATCHED), *_reads(cat.DEAD_LETTERS)]
+        publish += ["live.cancelled.*", *_reads(cat.UNMATCHED), *_reads(cat.DEAD_LETTERS), *_reads(cat.TIMER_STREAM)]
         publish += _hears(cat.ADVISORIES, "gateway_advisories")
     subscribe = [f"_IN_{room}.>", "live.cancelled.*", *(request.subject for request in cat.SERVES.get(room, ()))]
     return sorted(set(publish)), sorted(set(subscribe))

@@ -15,7 +15,7 @@ from autopatch.contract.model import Word
 class RetryLater(AutoPatchError):
     """Nothing can be done yet: a `waiting` note says on what, and the handler is asked again after `after_s` seconds.
 
-    After 30 minutes (a setting) of waiting for the same event the incident is escalated.
+    After 30 minutes (a setting) of waiting for the same thing the incident is escalated.
     """
 
     def __init__(self, after_s: float, *, on: str, reason: str) -> None:
@@ -58,7 +58,8 @@ class Room:
     """A room ready to run. `timers` maps a timer's purpose to its handler.
 
     `shielded` names events whose handlers a cancellation does not interrupt (a step on a target ends first). `historian` rooms
-    handle every event once, also when the incident has moved on; all others skip what is no longer current.
+    handle every event once, also when the incident has moved on, and escalate none that they wait for; all others skip what is no
+    longer current.
     """
 
     name: str

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -34,7 +34,8 @@ logger = structlog.get_logger("runner")
 TRIES = 5
 """Deliveries that a handler may fail with an unexpected error before the message becomes a dead letter."""
 AT_ONCE = 64
-"""Messages that one room works on at a time."""
+"""Handlers that one room has at work at a time. One that waits is not at work."""
+
 
 async def _for_ever() -> None:
     await asyncio.Event().wait()
@@ -89,8 +90,8 @@ class Runner:
     async def _hear(self, stream: str, durable: str, handle: Callable[[Msg], Coroutine[Any, Any, None]]) -> None:
         subscription: JetStreamContext.PullSubscription = await self._bus.js.pull_subscribe_bind(consumer=durable, stream=stream)
         while True:
-            await self._slots.acquire()
-            self._slots.release()
+            async with self._slots:
+                pass  # a room that is full leaves what comes to others of its name
             try:
                 messages = await subscription.fetch(batch=8, timeout=5)
             except TimeoutError:
@@ -100,14 +101,9 @@ class Runner:
                 await asyncio.sleep(0.5)
                 continue
             for message in messages:
-                await self._slots.acquire()
                 task = asyncio.create_task(self._guarded(message, handle))
                 self._tasks.add(task)
-                task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._slots.release()
-        self._tasks.discard(task)
+                task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, message: Msg, handle: Callable[[Msg], Coroutine[Any, Any, None]]) -> None:
         """The bus boundary: what a handler raises decides what becomes of its message, and nothing is swallowed."""
@@ -162,7 +158,7 @@ class Runner:
         if stored is None:
             raise ContractError(f"{envelope.event} of {envelope.incident_id} is not on the log")
         handler = self.room.handlers[type(envelope.data)]
-        await self._work(incident, stored, handler, "", by_event=True)
+        await self._work(incident, stored, handler, since=stored.envelope.at)
 
     async def _on_timer(self, message: Msg) -> None:
         body = json.loads(message.data)
@@ -173,31 +169,39 @@ class Runner:
         stored = next((s for s in incident.log if s.envelope.event_id == incident.moved_by), None)
         if stored is not None and not incident.terminal:
             key = f"timer-{body['purpose']}-{message.metadata.sequence.stream}"
-            await self._work(incident, stored, handler, key, by_event=False)
+            since = min(message.metadata.timestamp, self._clock.now())  # the server's clock may be ahead of ours
+            await self._work(incident, stored, handler, since=since, key=key)
 
     async def _on_advisory(self, message: Msg) -> None:
         await self._dead.from_advisory(message.data)
 
-    async def _work(self, incident: Incident, stored: Stored, handler: Handler, key: str, *, by_event: bool) -> None:
-        """Ask the handler until it decided, the event is no longer current, or waiting took too long."""
+    async def _work(self, incident: Incident, stored: Stored, handler: Handler, *, since: datetime, key: str = "") -> None:
+        """Ask the handler until it decided, the event is no longer current, or waiting took too long.
+
+        `key` names a timer's message. No wait that it goes on with began before `since`, when the message came to be.
+        """
         this = asyncio.current_task()
         assert this is not None
         watch: asyncio.Task[None] | None = None
-        if type(stored.envelope.data) not in self.room.shielded and by_event and not self.room.historian:
+        if type(stored.envelope.data) not in self.room.shielded and not key and not self.room.historian:
             self._at_work[incident.id].add(this)
             watch = asyncio.create_task(self._watch(this, incident.id, stored))
         try:
-            while self._wanted(incident, stored, by_event):
-                if this.cancelling():
-                    raise asyncio.CancelledError
-                heard = Heard(incident, stored)
-                try:
-                    await self._decide(heard, handler, key)
-                    return
-                except (RetryLater, Unavailable) as error:
-                    incident = await self._wait(incident, stored, error, key)
-                except Conflict:
+            while True:
+                async with self._slots:
                     incident = await self._log.load(incident.id)
+                    if not self._wanted(incident, stored, key):
+                        return
+                    if this.cancelling():
+                        raise asyncio.CancelledError
+                    try:
+                        await self._decide(Heard(incident, stored), handler, key)
+                        return
+                    except (RetryLater, Unavailable) as error:
+                        missing = error
+                    except Conflict:
+                        continue
+                await self._wait(incident.id, stored, missing, since=since, key=key)
         finally:
             if watch:
                 watch.cancel()
@@ -214,9 +218,9 @@ class Runner:
                 if incident.cancel_requested and not is_current(incident, stored.envelope.event_id):
                     task.cancel()
 
-    def _wanted(self, incident: Incident, stored: Stored, by_event: bool) -> bool:
+    def _wanted(self, incident: Incident, stored: Stored, key: str) -> bool:
         event_id = stored.envelope.event_id
-        answered = by_event and self._answered(incident, event_id)
+        answered = not key and self._answered(incident, event_id)
         return not answered and (self.room.historian or is_current(incident, event_id))
 
     def _answered(self, incident: Incident, event_id: str) -> bool:
@@ -258,24 +262,23 @@ class Runner:
         if after.terminal and not incident.terminal:
             INCIDENTS.labels(str(after.state)).inc()
 
-    async def _wait(self, incident: Incident, stored: Stored, error: RetryLater | Unavailable, key: str) -> Incident:
+    async def _wait(
+        self, incident_id: str, stored: Stored, error: RetryLater | Unavailable, *, since: datetime, key: str
+    ) -> None:
         on, after_s = (error.on, error.after_s) if isinstance(error, RetryLater) else (error.service, self._retry_s)
-        logger.info("waiting", room=self.room.name, incident=incident.id, on=on, reason=error.reason)
-        incident = await self._log.load(incident.id)
-        last = next((s.envelope.data for s in reversed(incident.log) if isinstance(s.envelope.data, ev.Waiting)
-                     and s.envelope.data.room == self.room.name), None)
-        began = waiting_since(incident, self.room.name)
+        logger.info("waiting", room=self.room.name, incident=incident_id, on=on, reason=error.reason)
+        incident = await self._log.load(incident_id)
+        began = waiting_since(incident, self.room.name, on)
+        cause = stored.envelope.event_id
         with suppress(Conflict, ContractError), scope(self._tracer, incident.id, stored.headers):
-            if began and self._clock.now() - began > self._waiting_limit:
+            if began is None or began < since:
+                note = ev.Waiting(on=on, reason=error.reason, room=self.room.name)
+                await self._log.append(incident, [note], by=self.room.name, caused_by=cause, key=key)
+            elif self._clock.now() - began > self._waiting_limit and not self.room.historian:
                 reason = f"waited {self._waiting_limit.total_seconds():.0f} s for {on}: {error.reason}"
                 escalated = ev.Escalated(reason=reason, room=self.room.name)
-                incident = await self._log.append(incident, [escalated], by=self.room.name, caused_by=stored.envelope.event_id)
-            elif began is None or last is None or last.on != on:
-                note = ev.Waiting(on=on, reason=error.reason, room=self.room.name)
-                cause = stored.envelope.event_id
-                incident = await self._log.append(incident, [note], by=self.room.name, caused_by=cause, key=key)
+                await self._log.append(incident, [escalated], by=self.room.name, caused_by=cause)
         await self._clock.sleep(after_s)
-        return await self._log.load(incident.id)
 
     async def _live_cancelled(self, message: Msg) -> None:
         for task in list(self._at_work.get(message.subject.rsplit(".", 1)[1], ())):

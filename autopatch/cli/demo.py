@@ -3,7 +3,7 @@
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from autopatch.chassis.settings import load
 from autopatch.cli import render
 from autopatch.cli.client import Gateway
 from autopatch.cli.errors import Failed
-from autopatch.cli.lab.hosted import BASE, Hosted, end, kept
+from autopatch.cli.lab.hosted import BASE, Hosted, end, kept, left
 from autopatch.cli.lab.lab import Places
 from autopatch.cli.output import Json, Output
 from autopatch.cli.watching import Episode, Watcher
@@ -53,7 +53,7 @@ def demo(
     """Break a real service and watch it being healed. Exit code 0 only when every incident ended as resolved."""
     out = Output(as_json)
     if stop:
-        return _stop(out)
+        return stop_kept(out)
     _ready_for(model)
     clock = Clock(out)
     hosted = Hosted(model=model.value)
@@ -70,13 +70,12 @@ def demo(
             hosted.keep()
             _kept(out, places)
         else:
-            _end(out, clock, hosted)
-    healed = all(episode.view.state is State.RESOLVED for episode in episodes)
+            _end(clock, hosted)
+    healed = _healed(episodes)
     if as_json:
-        out.data({"ok": healed, "seconds": round(clock.seconds, 1), "episodes": [e.report() for e in episodes]})
-    else:
-        ends = ", ".join(episode.view.state.value for episode in episodes)
-        clock.say(f"{'healed' if healed else 'NOT HEALED'}: {ends}", bold=True)
+        out.data(report(episodes, clock.seconds, places if leave else None))
+    ends = ", ".join(episode.view.state.value for episode in episodes)
+    clock.say(f"{'healed' if healed else 'NOT HEALED'}: {ends}", bold=True)
     if not healed:
         _logs(out, hosted.folder, None)
     elif not leave:
@@ -139,34 +138,52 @@ def _ready_for(model: Model) -> None:
             raise OperatorError(f"the local model is not there ({file})", tip="autopatch model pull")
 
 
-def _end(out: Output, clock: Clock, hosted: Hosted) -> None:
+def report(episodes: list[Episode], seconds: float, places: Places | None) -> dict[str, Any]:
+    """For --json. `places`: of a demo that was left running."""
+    kept_at = {"kept": {"state": f"{places.folder}/state", **_where(places)}} if places else {}
+    return {"ok": _healed(episodes), "seconds": round(seconds, 1), "episodes": [e.report() for e in episodes], **kept_at}
+
+
+def _healed(episodes: list[Episode]) -> bool:
+    return all(episode.view.state is State.RESOLVED for episode in episodes)
+
+
+def _where(places: Places) -> dict[str, str]:
+    return {name: str(getattr(places, name)) for name in SHOWN if getattr(places, name)}
+
+
+def _end(clock: Clock, hosted: Hosted) -> None:
     """Stop everything, and look whether it is gone."""
-    pids = hosted.pids
     hosted.stop()
-    left = {name: pid for name, pid in pids.items() if Path(f"/proc/{pid}").exists()}
-    if left:
-        raise Failed(f"still running: {', '.join(f'{name} (process {pid})' for name, pid in left.items())}")
+    _nothing_left(left(hosted.places), hosted.log)
     clock.say("everything stopped, nothing left running")
+
+
+def _nothing_left(still: list[str], log: Path) -> None:
+    if still:
+        raise Failed(f"still there: {', '.join(still)}", tip=f"end it by hand; {log} may say why it stayed")
 
 
 def _kept(out: Output, places: Places) -> None:
     out.head("Kept running")
-    out.table(("WHAT", "WHERE"), [
-        (name, getattr(places, name)) for name in SHOWN if getattr(places, name)
-    ])
+    out.table(("WHAT", "WHERE"), list(_where(places).items()))
     out.say(f"\n  export AUTOPATCH_STATE={places.folder}/state   # then: autopatch incidents list")
     out.say("  autopatch demo --stop                          # ends it")
 
 
-def _stop(out: Output) -> int:
-    running = kept(BASE)
-    for folder, pid in running:
-        with out.busy(f"stopping {folder.name}"):
+def stop_kept(out: Output, base: Path = BASE) -> int:
+    """End the demos that were kept, and look whether they are gone."""
+    stopped, still = list[str](), list[str]()
+    for places, pid in kept(base):
+        name = Path(places.folder).name
+        with out.busy(f"stopping {name}"):
             end(pid)
+        still += left(places)
+        stopped.append(name)
+    _nothing_left(still, base / "lab-host.log")
     if out.json:
-        out.data({"stopped": [folder.name for folder, _ in running]})
-    else:
-        out.say(f"stopped {', '.join(folder.name for folder, _ in running)}" if running else "no demo is running")
+        out.data({"stopped": stopped})
+    out.say(f"stopped {', '.join(stopped)}" if stopped else "no demo is running")
     return 0
 
 

@@ -44,7 +44,10 @@ def _checks(session: Session) -> Sequence[tuple[str, bool, Callable[[], Finding]
         ("targets", True, lambda: check.targets(common.targets)),
         ("policy", True, lambda: check.policy(executor.policy)),
         ("tokens", True, lambda: check.tokens(gateway.tokens_file)),
-        ("docker engine", True, check.docker_engine),
+        ("docker engine", True, lambda: check.docker_engine(executor.docker_host)),
+        ("target images", True, lambda: check.images(executor.docker_host, check.rehearsed(common.targets))),
+        # only code is repaired in these
+        ("sandbox images", False, lambda: check.images(executor.docker_host, (executor.python_image, executor.node_image))),
         ("prometheus", True, lambda: check.prometheus(common.targets)),
         ("alertmanager", False, lambda: check.alertmanager(monitor.alertmanager_url)),
         ("traces", bool(common.otlp_endpoint), lambda: check.traces(common.otlp_endpoint)),

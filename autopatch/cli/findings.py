@@ -1,11 +1,13 @@
 """The checks behind `autopatch doctor`. Each returns what it found or raises OperatorError or Unavailable, within 5 s."""
 
+import asyncio
 import importlib.util
 import json
 import socket
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
@@ -20,9 +22,11 @@ from services.executor.adapters.rules.policy_file import load_policy
 from services.gateway.adapters.http.tokens import read
 from services.knowledge.adapters.embedder import embedder as make_embedder
 
+T = TypeVar("T")
 OLDEST_NATS = (2, 12, 0)
 WAIT_S = 3.0
 ENGINE = "start it (systemctl start docker; in this repository: infra/images/engine.sh start .cache/engine), or set DOCKER_HOST"
+IMAGES = "infra/images/build.sh with DOCKER_HOST set to that engine, or make setup, builds AutoPatch's own; others: docker pull"
 
 
 @dataclass(frozen=True)
@@ -83,25 +87,66 @@ def tokens(file: str) -> Finding:
     return Finding("ok", f"{len(entries)} in {file}; may approve: {', '.join(deciders)}")
 
 
-def docker_engine() -> Finding:
-    """Does an engine answer where DOCKER_HOST or the default says?"""
-    if importlib.util.find_spec("docker") is None:
-        raise Unavailable("docker", "its Python client is missing", tip="pip install 'autopatch[executor]'")
-    import docker
-    from docker.errors import DockerException
-
+def docker_engine(host: str) -> Finding:
+    """Does the executor's engine answer? `host` as its settings have it."""
+    _needs_docker()
     try:
-        client = docker.from_env(timeout=int(WAIT_S))
-        try:
-            told = client.version()
-            runtimes = sorted(client.info().get("Runtimes") or {})
-        finally:
-            client.close()
-    except DockerException:
-        program = find("dockerd")
-        return Finding("silent", f"{program}, no engine answers", ENGINE)
+        told, runtimes = _ask_engine(host, lambda client: (client.version(), client.info().get("Runtimes") or {}))
+    except Unavailable as error:
+        installed = "" if host else f"; {find('dockerd')} is installed"
+        return Finding("silent", f"{error.reason}{installed}", ENGINE)
     sealed = "gVisor" if "runsc" in runtimes else "runc only; with gVisor (runsc) untrusted code is held tighter"
     return Finding("ok", f"{told.get('Version')}, {sealed}")
+
+
+def images(host: str, wanted: Sequence[str]) -> Finding:
+    """Are they on the executor's engine? It pulls none by itself."""
+    _needs_docker()
+    from docker.errors import ImageNotFound
+
+    def lacking(client: Any) -> list[str]:
+        found = []
+        for name in wanted:
+            try:
+                client.images.get(name)
+            except ImageNotFound:
+                found.append(name)
+        return found
+
+    try:
+        missing = _ask_engine(host, lacking) if wanted else []
+    except Unavailable as error:
+        return Finding("silent", error.reason, ENGINE)
+    if missing:
+        return Finding("missing", f"not on the engine: {', '.join(missing)}", IMAGES)
+    return Finding("ok", ", ".join(wanted)) if wanted else Finding("off", "no target file names one")
+
+
+def rehearsed(folder: str) -> list[str]:
+    """The images in which fixes of the targets are rehearsed."""
+    found = {
+        target.rehearse.image.replace("{release}", release)
+        for target in load_targets(Path(folder)).all() if target.rehearse for release in target.runtime.releases
+    }
+    return sorted(found)
+
+
+def _needs_docker() -> None:
+    if importlib.util.find_spec("docker") is None:
+        raise Unavailable("docker", "its Python client is missing", tip="pip install 'autopatch[executor]'")
+
+
+def _ask_engine(host: str, ask: Callable[[Any], T]) -> T:
+    """Raises Unavailable when it does not answer, or with an error."""
+    from docker.errors import APIError
+
+    from services.executor.adapters.runtimes.engine import Engine
+
+    engine = Engine(host, timeout_s=WAIT_S)
+    try:
+        return asyncio.run(engine.do(ask))
+    except APIError as error:
+        raise Unavailable("docker", f"{engine.host}: {error.explanation or error}") from None
 
 
 def prometheus(folder: str) -> Finding:

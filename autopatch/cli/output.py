@@ -58,7 +58,12 @@ class Output:
         self.err.print(Text(text, style="dim"))
 
     def table(self, columns: tuple[str, ...], rows: list[tuple[str | Text, ...]]) -> None:
-        """Columns whose name begins with > are numbers, right-aligned. The first, which names the row, stays on one line."""
+        """Columns whose name begins with > are numbers, right-aligned. The first, which names the row, stays on one line.
+
+        Like `say` it is for people.
+        """
+        if self.json:
+            return
         made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
         for number, column in enumerate(columns):
             side: Literal["left", "right"] = "right" if column.startswith(">") else "left"

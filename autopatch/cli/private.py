@@ -145,7 +145,7 @@ class _Job:
         stack.push_async_callback(asyncio.to_thread, provider.shutdown)
         tracer = provider.get_tracer("autopatch")
         chassis = cast(Any, main.desk("gateway", bus, common, FileTargets(()), SystemClock(), tracer))
-        return Jobs(chassis, Desk(chassis, KnowledgeDoor("")))
+        return Jobs(chassis, Desk(chassis, KnowledgeDoor("", "")))
 
     def _blueprints(self) -> "list[Blueprint]":
         from autopatch.chassis.main import Blueprint

@@ -1,6 +1,7 @@
 """One job at the configured gateway: posted, followed over broken connections, cancelled when whoever asked for it stops."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,9 @@ from autopatch.contract.lifecycle import Incident, apply
 
 UNDO_S = 10.0
 """A step that has begun is undone before a cancelled job ends."""
+OPENING_S = 5.0
+"""How long a job that is not on the log yet is looked for: what was sent may be on its way there."""
+POLL_S = 0.2
 
 
 def run(gateway: Gateway, asking: Asking, tell: Tell, note: Callable[[str], None]) -> Result:
@@ -40,18 +44,29 @@ def _follow(gateway: Gateway, incident_id: str, tell: Tell, note: Callable[[str]
 
 def _cancelled(gateway: Gateway, incident: str, asking: Asking) -> Result:
     """The verdict after that; a job that had ended before keeps its own."""
+    deadline = time.monotonic() + OPENING_S
+    while not _cancel(gateway, incident):
+        if time.monotonic() > deadline:
+            return Result.unbegun(asking.snapshot.name)
+        time.sleep(POLL_S)
+    return _result(gateway, incident, UNDO_S)
+
+
+def _cancel(gateway: Gateway, incident: str) -> bool:
+    """False when there is no such job, or none yet."""
     try:
         gateway.ask("POST", f"/incidents/{incident}/cancel", body={"reason": "stopped by whoever asked for it"})
     except GatewayRefused as refused:
-        if refused.status == 404:
-            return Result.unbegun(asking.snapshot.name)
-    return _result(gateway, incident)
+        return refused.status != 404
+    return True
 
 
-def _result(gateway: Gateway, incident: str) -> Result:
-    found = gateway.ask("GET", f"/repairs/{incident}")
-    if "verdict" not in found:
-        raise Unavailable("gateway", f"{incident} is being undone", tip=f"autopatch incidents watch {incident}")
+def _result(gateway: Gateway, incident: str, patience_s: float = 0) -> Result:
+    deadline = time.monotonic() + patience_s
+    while "verdict" not in (found := gateway.ask("GET", f"/repairs/{incident}")):
+        if time.monotonic() > deadline:
+            raise Unavailable("gateway", f"{incident} is being undone", tip=f"autopatch incidents watch {incident}")
+        time.sleep(POLL_S)
     verdict = RepairVerdict.model_validate(found)
     return Result(verdict, gateway.data(f"/repairs/{incident}/diff") if verdict.verdict == "fixed" else b"")
 

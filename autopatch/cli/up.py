@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import SecretStr
 
 from autopatch.chassis import logs, permissions
 from autopatch.chassis.main import Blueprint, Running, run_rooms
@@ -114,14 +116,21 @@ def _blueprints(rooms: Sequence[str]) -> list[Blueprint]:
     for name in set(rooms) & set(PORTS):
         if "port" not in _settings(name).model_fields_set and is_free(PORTS[name]):
             given[name]["port"] = PORTS[name]
-    if {"gateway", "knowledge"} <= set(rooms) and not _settings("gateway").knowledge_url:
-        knowledge = _settings("knowledge")
-        port = knowledge.port or free_port()
-        given["knowledge"]["port"] = port
-        given["gateway"]["knowledge_url"] = f"http://{knowledge.host}:{port}"
+    if {"gateway", "knowledge"} <= set(rooms):
+        _introduce(given["gateway"], given["knowledge"])
     return [
         Blueprint(name, _part(name, "settings").Settings, _part(name, "service").build, given[name]) for name in rooms
     ]
+
+
+def _introduce(gateway: dict[str, Any], knowledge: dict[str, Any]) -> None:
+    """The gateway hands documents on: it is told where, and with which token. What was configured stays."""
+    door, room = _settings("gateway"), _settings("knowledge")
+    token = room.token or door.knowledge_token or SecretStr(secrets.token_urlsafe(32))
+    knowledge["token"], gateway["knowledge_token"] = token, door.knowledge_token or token
+    if not door.knowledge_url:
+        knowledge["port"] = room.port or free_port()
+        gateway["knowledge_url"] = f"http://{room.host}:{knowledge['port']}"
 
 
 def _announce(out: Output, common: Common, running: list[Running]) -> None:

@@ -261,13 +261,12 @@ def chain_faults(incident: Incident) -> list[str]:
     return faults
 
 
-def waiting_since(incident: Incident, room: str) -> datetime | None:
-    """When a room began to wait for what it waits for now, None when it does not wait."""
-    began: datetime | None = None
-    for stored in incident.log:
+def waiting_since(incident: Incident, room: str, on: str) -> datetime | None:
+    """When a room began to wait for this, None when it does not: its newest note names something else, or work went on."""
+    for stored in reversed(incident.log):
         event = stored.envelope.data
         if isinstance(event, ev.Waiting) and event.room == room:
-            began = began or stored.envelope.at
-        elif not isinstance(event, NOTES):
-            began = None
-    return began
+            return stored.envelope.at if event.on == on else None
+        if not isinstance(event, NOTES):
+            return None
+    return None

@@ -27,9 +27,7 @@ Work = Callable[[Incident, Hands, Plan, Sequence[UndoRecord]], Awaitable[ev.Even
 class Acting:
     """Handlers of applying, of what makes a rollback due, of rolling_back, and of a cancellation of all that."""
 
-    def __init__(
-        self, chassis: Chassis, hands: Callable[[Target], Hands], offers: Offers, crash: Callable[[str], None]
-    ) -> None:
+    def __init__(self, chassis: Chassis, hands: Callable[[Target], Hands], offers: Offers, crash: Callable[[str], None]) -> None:
         self._chassis = chassis
         self._hands = hands
         self._offers = offers
@@ -52,15 +50,9 @@ class Acting:
 
     async def cancelled(self, heard: Heard) -> Events:
         """Whoever was at work when the cancellation came is no longer current: this handler ends what it began."""
-        match heard.incident.state:
-            case State.APPLYING:
-                return await self.applying(heard)
-            case State.UNDO_DUE:
-                return await self.undo_due(heard)
-            case State.ROLLING_BACK:
-                return await self.rolling_back(heard)
-            case _:
-                return []
+        ends = {State.APPLYING: self.applying, State.UNDO_DUE: self.undo_due, State.ROLLING_BACK: self.rolling_back}
+        end = ends.get(heard.incident.state)
+        return await end(heard) if end else []
 
     async def _fenced(self, heard: Heard, state: State, work: Work) -> Events:
         """One at a time in this process and, by the fence, on this machine. Inside, the incident is read again."""
@@ -95,7 +87,7 @@ class Acting:
                     continue
                 incident = await self._chassis.log.load(incident.id)
                 if incident.cancel_requested:
-                    return agent.stopped(plan, results, agent.cancelled_by(incident))
+                    break
                 try:
                     self._crash("before_effect")
                     detail = await to_its_end(hands.act(plan, undo, index))
@@ -107,8 +99,9 @@ class Acting:
                 annotate(current, detail=detail)
                 results.append(StepResult(step=index, done=True, detail=detail))
         incident = await self._chassis.log.load(incident.id)
-        if incident.cancel_requested:
-            return agent.stopped(plan, results, agent.cancelled_by(incident))
+        if incident.cancel_requested:  # a step that is half done has no effect yet, and must be undone all the same
+            untouched = [await hands.is_untouched(plan, undo, step) for step in range(len(plan.steps))]
+            return agent.stopped(plan, results, agent.cancelled_by(incident), untouched=all(untouched))
         try:
             offered = await to_its_end(self._offers.made(incident, plan))
         except (Refused, OperatorError) as error:
@@ -139,7 +132,7 @@ class Acting:
                     return ev.RollbackFailed(results=tuple(results), reason=agent.why_not_undone(index, record, str(error)))
                 annotate(current, detail=detail)
                 results.append(StepResult(step=index, done=True, detail=detail))
-        nothing = all(record.kind == "none" for record in undo)
+        nothing = all(record.kind == "none" for record in undo) and all(result.already for result in results)
         try:
             said = await to_its_end(self._offers.withdrawn(incident, plan))
         except (Refused, OperatorError) as error:

@@ -70,14 +70,21 @@ def approvers(incident: Incident) -> tuple[str, ...]:
     return tuple(s.envelope.data.person for s in incident.since(ev.ApprovalRequested) if isinstance(s.envelope.data, ev.Approved))
 
 
+def forbidden(verdict: Verdict, people: Sequence[str]) -> str:
+    """Why a policy that was changed since does not allow what these people approved; '' when it does."""
+    if verdict.rung not in ("approve", "auto"):
+        return "; ".join(verdict.reasons)
+    return f"by now {verdict.people} people must approve it" if len(people) < verdict.people else ""
+
+
 def holds(other: Incident) -> bool:
     """Does that incident keep the target it holds? Yes while it acts, and while it may be about to."""
     return other.state in (State.REHEARSED, State.APPROVED, State.APPLYING, State.APPLIED, State.UNDO_DUE, State.ROLLING_BACK)
 
 
-def stopped(plan: Plan, results: Sequence[StepResult], reason: str) -> ev.ApplyFailed | ev.Stale:
-    """A step could not be done, or a person cancelled: what was done must be undone; if nothing was, there is nothing to undo."""
-    if any(result.done for result in results):
+def stopped(plan: Plan, results: Sequence[StepResult], reason: str, *, untouched: bool = True) -> ev.ApplyFailed | ev.Stale:
+    """A step could not be done, or a person cancelled: what was done, or begun, must be undone; else there is nothing to undo."""
+    if not untouched or any(result.done for result in results):
         return ev.ApplyFailed(plan_hash=plan.hash, results=tuple(results), reason=reason)
     return ev.Stale(reason=f"{reason}; nothing was changed")
 

@@ -94,9 +94,10 @@ class Deciding:
             return [ev.Refused(plan_hash=plan.hash, rule="approval", reason=why_not)]
         verdict = await self._verdict(heard, target, plan)
         self._crash("decided")
-        if verdict.rung == "refuse":
-            return [ev.Refused(plan_hash=plan.hash, rule=verdict.rule, reason="; ".join(verdict.reasons))]
         people = agent.approvers(incident)
+        forbidden = agent.forbidden(verdict, people)
+        if forbidden:
+            return [ev.Refused(plan_hash=plan.hash, rule=verdict.rule, reason=forbidden)]
         decided = await self._gate(heard, target, plan, verdict, people)
         asked = incident.last_stored(ev.ApprovalRequested)
         if asked and decided and isinstance(decided[0], ev.Applying):

@@ -120,11 +120,11 @@ def decide(policy: Policy, target: Target, plan: Plan, facts: Facts, now: dateti
         return Verdict("refuse", names, tuple(refused))
     people = max(_people(rule, kind) for kind, rule in found.items() if rule)
     rung, reasons = _rung(target, found, facts, people)
+    limits = tuple(reason for rule in rules for reason in _limits(rule, plan, facts, now))
     if rung in ("observe", "suggest"):
-        return Verdict(rung, names, reasons)
-    refused = [reason for rule in rules for reason in _limits(rule, plan, facts, now)]
-    if refused:
-        return Verdict("refuse", names, tuple(refused))
+        return Verdict(rung, names, reasons + limits)
+    if limits:
+        return Verdict("refuse", names, limits)
     cool_down = timedelta(seconds=max(rule.cool_down_s for rule in rules))
     not_before = max(facts.actions) + cool_down if facts.actions else None
     return Verdict(rung, names, reasons, people, not_before)
@@ -217,7 +217,7 @@ def _out_of_bounds(bounds: Bounds, value: Scalar, key: str) -> str:
     kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "str": (str,)}
     if not isinstance(value, kinds[bounds.type]) or (isinstance(value, bool) and bounds.type != "bool"):
         return f"{key} must be of type {bounds.type}, is {value!r}"
-    if bounds.choices and value not in bounds.choices:
+    if bounds.choices and str(value) not in bounds.choices:
         return f"{key} must be one of {', '.join(bounds.choices)}, is {value!r}"
     low, high = bounds.min, bounds.max
     if isinstance(value, int | float) and ((low is not None and value < low) or (high is not None and value > high)):

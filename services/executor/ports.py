@@ -53,6 +53,10 @@ class Hands(Protocol):
         """Is the target as it was before this step? `since` is when the rollback was claimed."""
         ...
 
+    async def is_untouched(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> bool:
+        """Is it seen that this step was not even begun? Not so is what may be half done."""
+        ...
+
     async def take_back(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> str:
         """Raises StaleTarget when somebody changed the target since, Failed, Unavailable."""
         ...

@@ -20,7 +20,7 @@ def build(settings: Settings, chassis: GatewayChassis, *, knowledge: Ingest | No
     """Tests pass another door to the knowledge room."""
     tokens = TokenFile(Path(settings.tokens_file))
     tokens.refresh()
-    desk = Desk(chassis, knowledge or KnowledgeDoor(settings.knowledge_url))
+    desk = Desk(chassis, knowledge or KnowledgeDoor(settings.knowledge_url, settings.knowledge_token.get_secret_value()))
     patience = {"heartbeat_s": settings.heartbeat_s, "send_timeout_s": settings.send_timeout_s}
     streams = Streams(chassis.log, most=settings.max_streams, **patience)
     jobs, route = Jobs(chassis, desk), door(tokens, settings.max_body_bytes)

@@ -1,6 +1,6 @@
 """What the operator may set for the gateway."""
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from autopatch.chassis.settings import RoomSettings
@@ -21,3 +21,4 @@ class Settings(RoomSettings):
     heartbeat_s: float = Field(default=15, gt=0, description="how often a live stream shows that it lives")
     send_timeout_s: float = Field(default=10, gt=0, description="a reader that takes longer for one event is dropped")
     knowledge_url: str = Field(default="", description="the knowledge room's HTTP address, where documents are forwarded to")
+    knowledge_token: SecretStr = Field(default=SecretStr(""), description="the same as its AUTOPATCH_KNOWLEDGE_TOKEN")

@@ -50,13 +50,15 @@ def build(settings: Settings, chassis: Chassis, *, store: Store | None = None, e
         await opening.ensure()
         return await code.index(question.job)
 
+    routes = router(opening, library, memory, code, settings.token.get_secret_value())
+
     async def fill() -> None:
         await library.keep_filled(chassis.clock.sleep)
 
     return Room(
         name="knowledge", handlers=dict.fromkeys(ENDINGS, memory.learn),
         responders={Search: search, Recall: recall, IndexCode: index}, background=(fill,),
-        routers=(router(opening, library, memory, code),), on_start=(opening.at_start,), on_stop=(library.close,), historian=True,
+        routers=(routes,), on_start=(opening.at_start,), on_stop=(library.close,), historian=True,
     )
 
 

@@ -21,6 +21,9 @@ class Settings(RoomSettings):
         " sentence-transformers model",
     )
     threads: int = Field(default=1, ge=1, description="CPU threads of the embedder")
+    token: SecretStr = Field(
+        default=SecretStr(""), description="bearer token that the gateway sends with documents; empty: nobody writes over HTTP"
+    )
     runbooks: str = Field(default="runbooks", description="folder of Markdown files, read at start; empty: none")
     half_life_days: float = Field(default=90, gt=0, description="after so many days an outcome counts half")
     trust_bar: float = Field(

@@ -14,7 +14,7 @@ from autopatch.chassis.llm.pull import QWEN
 from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.chassis.settings import load
 from autopatch.cli.client import Gateway
-from autopatch.cli.lab.hosted import Hosted
+from autopatch.cli.lab.hosted import Hosted, left
 from autopatch.cli.lab.lab import Places
 from autopatch.cli.watching import Watcher
 
@@ -56,6 +56,5 @@ def lab(folder: Path, *, autonomy: str = "auto", model: str = "off") -> Iterator
         watcher = Watcher(places, Gateway(places.gateway, places.token), said.append, hosted.check)
         yield Running(hosted, places, watcher, said)
     finally:
-        pids = dict(hosted.pids)
         hosted.stop()
-        assert not {name: pid for name, pid in pids.items() if Path(f"/proc/{pid}").exists()}
+        assert left(hosted.places) == []

@@ -1,4 +1,7 @@
-"""A code fault on real parts: from the alert to a patched release that is measured well, and a branch whose tests pass."""
+"""A code fault on real parts: from the alert to a patched release that is measured well, and a branch whose tests pass.
+
+With the Prometheus that is installed; the loop's test takes a Prometheus 3 where there is one.
+"""
 
 import os
 import subprocess
@@ -12,9 +15,9 @@ from autopatch.cli.lab.payments import IMAGE
 from autopatch.contract.actions import PatchCode
 from services.executor.adapters.code import PATCHED
 from tests.e2e.lab import Running, lab
-from tests.e2e.test_loop import episode, newest_prometheus, nowhere, tells_everything, trace_of
+from tests.e2e.test_loop import episode, nowhere
+from tests.e2e.trace import tells_everything, trace_of
 
-__all__ = ["newest_prometheus"]
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 FILE = "payments/releases/r3/refunds.py"
 TEST = "tests/test_late_refunds.py"
@@ -26,7 +29,6 @@ def git(it: Running, *arguments: str) -> str:
     return subprocess.run(command, env=own, capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.mark.usefixtures("newest_prometheus")
 def test_a_code_fault_is_healed_from_its_alert_and_offered_as_a_branch_whose_tests_pass(tmp_path: Path) -> None:
     engine = Engine()
     engine.start()
@@ -53,10 +55,11 @@ def test_a_code_fault_is_healed_from_its_alert_and_offered_as_a_branch_whose_tes
             assert done.returncode == 0, done.stdout[-1000:]
 
             if it.places.jaeger:
-                trace = trace_of(it, seen)
-                tells_everything(trace, seen, "test runs")
-                spans = {span["operationName"] for span in trace["spans"]}
-                assert {"patch the code", "baseline of the source", "collect coverage", "find a fix", "offer a branch"} <= spans
+                assert plan.rejected, "no edit that was tried and turned down"
+                spans = tells_everything(trace_of(it, seen), seen)
+                names = {span.name for span in spans.all}
+                assert {"patch the code", "baseline of the source", "collect coverage", "offer a branch"} <= names
+                assert spans.named("planner", "find a fix")[-1].tags["alternatives.rejected"]
             nowhere(it, seen)
         assert _images(engine) <= before, "an image was left"
         assert not Path(it.places.repository).exists()

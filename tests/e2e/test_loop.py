@@ -4,21 +4,17 @@ import json
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
 
 from autopatch.cli.lab.payments import DEMO
+from autopatch.cli.lab.programs import CACHE
 from autopatch.cli.watching import Episode
-from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.lifecycle import State
 from tests.e2e.lab import PASSWORD, Running, lab, model_is_there
-
-PROMETHEUS_3 = Path(__file__).parents[2] / ".cache" / "bin"
+from tests.e2e.trace import tells_everything, trace_of
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -61,17 +57,22 @@ def healed_pool(seen: Episode) -> None:
 
 
 @pytest.fixture
-def newest_prometheus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Prometheus 3 where there is one, else the installed one."""
+def newest(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Prometheus 3 where there is one, else the installed one; how its version begins."""
+    if not (CACHE / "prometheus").exists():
+        return ""
+    monkeypatch.setenv("PATH", f"{CACHE}:{os.environ['PATH']}")
+    return "3."
 
-    if (PROMETHEUS_3 / "prometheus").exists():
-        monkeypatch.setenv("PATH", f"{PROMETHEUS_3}:{os.environ['PATH']}")
-    yield
+
+def prometheus_version(it: Running) -> str:
+    answer = httpx2.get(f"{it.places.prometheus}/api/v1/status/buildinfo", timeout=10, trust_env=False)
+    return str(answer.raise_for_status().json()["data"]["version"])
 
 
-@pytest.mark.usefixtures("newest_prometheus")
-def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_all(tmp_path: Path) -> None:
+def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_all(tmp_path: Path, newest: str) -> None:
     with lab(tmp_path, autonomy="approve") as it:
+        assert prometheus_version(it).startswith(newest)
         pool = episode(it, "pool", approve=True)
         healed_pool(pool)
         assert pool.model_calls == 0
@@ -81,6 +82,9 @@ def test_with_a_persons_approval_both_faults_are_healed_and_one_trace_tells_it_a
         release = episode(it, "release", approve=True)
         assert release.view.plan and [s.action.kind for s in release.view.plan.steps] == ["rollback_release"]
         assert release.broken and release.healed is not None and release.broken > 0.05 > release.healed
+        if it.places.jaeger:
+            assert release.view.plan.rejected, "the pool's runbook answers this alert too"
+            tells_everything(trace_of(it, release), release)
         nowhere(it, pool, release)
     if not it.places.jaeger:
         pytest.skip(f"healed, but there is no trace to read: {it.places.missing.get('jaeger')}")
@@ -102,32 +106,6 @@ def test_with_a_local_model_the_fault_is_healed_and_the_second_time_the_lesson_d
         assert second.view.plan and second.view.plan.basis.kind == "lesson"
         assert any("lesson" in use.note and "not asked" in use.note for use in second.view.models)
         nowhere(it, first, second)
-
-
-def trace_of(it: Running, seen: Episode) -> dict[str, Any]:
-    """The trace as Jaeger's API gives it, once no more spans come."""
-    known = 0
-    while True:
-        answer = httpx2.get(f"{it.places.jaeger}/api/traces/{seen.view.trace_id}", timeout=10, trust_env=False)
-        found: dict[str, Any] = answer.raise_for_status().json()["data"][0]
-        if len(found["spans"]) == known:
-            return found
-        known = len(found["spans"])
-        time.sleep(2)
-
-
-def tells_everything(trace: dict[str, Any], seen: Episode, rehearsed_by: str = "rehearsal run") -> None:
-    """Spans of all rooms, one trace, incident.id everywhere, and every decision's reasons as attributes."""
-    processes = {key: value["serviceName"] for key, value in trace["processes"].items()}
-    services = Counter(processes[s["processID"]] for s in trace["spans"])
-    assert {f"autopatch-{room}" for room in ROOMS} <= set(services), services
-    tags = [{t["key"]: t["value"] for t in s["tags"]} | {"span": s["operationName"]} for s in trace["spans"]]
-    assert [t["span"] for t in tags if t.get("incident.id") != seen.view.id] == []
-    text = json.dumps(tags)
-    for wanted in ("rejected", "policy", "rule", "human wait", "measurement", "verdict", rehearsed_by, "action", "retrieval"):
-        assert wanted in text, f"{wanted} is nowhere in the trace"
-    wait = next(s for s in trace["spans"] if s["operationName"].startswith("human wait"))
-    assert wait["duration"] > 0
 
 
 def nowhere(it: Running, *episodes: Episode) -> None:

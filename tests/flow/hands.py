@@ -147,6 +147,11 @@ class TargetHands:
         record = undo[step]
         return record.kind != "splice" or digest(self.path.read_bytes()) == record.digest_before
 
+    async def is_untouched(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> bool:
+        await self.owner.allow("is_untouched")
+        record = undo[step]
+        return record.kind != "splice" or digest(self.path.read_bytes()) == record.digest_before
+
     async def take_back(self, plan: Plan, undo: Sequence[UndoRecord], step: int) -> str:
         await self.owner.allow("take_back")
         record = undo[step]

@@ -31,6 +31,7 @@ from tests.flow.sandbox import ScriptedSandbox
 from tests.flow.world import World
 
 WEBHOOK_TOKEN = "a-webhook-token-of-the-tests"
+KNOWLEDGE_TOKEN = "what-the-gateway-shows-the-knowledge-room"
 
 POLICY = """rules:
   - name: everything
@@ -236,7 +237,10 @@ def settings_for(folder: Path, world: World) -> Given:
         policy.write_text(POLICY)
     return {
         "monitor": {"alertmanager_token": WEBHOOK_TOKEN, "cool_down_s": 0.5, "alertmanager_url": world.url},
-        "knowledge": {"folder": str(folder / "knowledge"), "embedder": "none", "runbooks": str(world.folder / "runbooks")},
+        "knowledge": {
+            "folder": str(folder / "knowledge"), "embedder": "none", "runbooks": str(world.folder / "runbooks"),
+            "token": KNOWLEDGE_TOKEN,
+        },
         "executor": {"policy": str(policy), "docker_host": "tcp://127.0.0.1:1", "locks": str(folder / "locks")},
         "gateway": {"tokens_file": str(folder / "tokens.yaml")},
         "validator": {"retry_s": 0.2},

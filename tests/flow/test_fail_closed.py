@@ -17,7 +17,7 @@ from services.knowledge.adapters.stores.edge import EdgeStore
 from tests.flow.harness import POLICY as POLICY_TEXT
 from tests.flow.harness import Flow, flow, names, notes
 from tests.flow.props import ScriptedRehearsal, Switched, sized
-from tests.flow.stages import Stage
+from tests.flow.stages import IN_HANDS, Stage
 
 Switch = Callable[[bool], object]
 
@@ -46,7 +46,7 @@ def alertmanager(it: Flow, folder: Path) -> Switch:
 
 def docker(it: Flow, folder: Path) -> Switch:
     """Whatever is asked of the engine, it does not answer."""
-    everything = {"state", "prepare", "has_effect", "act", "take_back", "is_undone", "logs"}
+    everything = {"state", "prepare", "has_effect", "act", "take_back", "is_undone", "is_untouched", "logs"}
 
     def switch(there: bool) -> None:
         it.hands.away = set() if there else set(everything)
@@ -239,6 +239,36 @@ async def test_nats_dies_in_any_state_and_nothing_is_lost_or_done_twice(tmp_path
         assert [line.split()[0] for line in it.hands.lines()] == (["apply", "undo"] if undone else ["apply"])
         service = it.world.services["payments"]
         assert service.config.read_bytes() == (service.original if undone else sized(service.original, 20))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "missing", [policy, broken_policy, prometheus, alertmanager, docker, None], ids=lambda m: m.__name__ if m else "qdrant"
+)
+@pytest.mark.parametrize("state", [s for s in State if s in OPEN_STATES], ids=str)
+async def test_long_whatever_is_away_for_a_while_in_any_state_it_ends_well_and_nothing_is_done_twice(
+    tmp_path: Path, state: State, missing: Callable[[Flow, Path], Switch] | None
+) -> None:
+    if missing is broken_policy and state is State.UNDO_DUE:
+        pytest.skip("the executor is started in this state, and does not start on a broken policy")
+    stage, store = Stage(state), Switched(EdgeStore(tmp_path / "qdrant"))
+    given = {**stage.given, "given": {"planner": {"max_attempts": 1}}}
+    given["adapters"] = {**given["adapters"], "knowledge": {**given["adapters"].get("knowledge", {}), "store": store}}
+    async with flow(tmp_path, **given) as it:
+        await stage.reach(it)
+        did = it.hands.lines()
+        switch = missing(it, tmp_path) if missing else lambda there: setattr(store, "up", there)
+        switch(False)
+        await stage.leave(it)
+        await asyncio.sleep(1)
+        if missing is docker:
+            assert it.hands.lines() == did
+        elif missing in (policy, broken_policy, prometheus) and state not in (*IN_HANDS, State.UNDO_DUE, State.OPEN):
+            assert len(it.hands.lines()) == len(did), "applied without what says whether it may"
+        switch(True)
+        undone = state in (State.UNDO_DUE, State.ROLLING_BACK)
+        await it.wait(State.ESCALATED if undone else State.RESOLVED)
+        assert [line.split()[0] for line in it.hands.lines()] == (["apply", "undo"] if undone else ["apply"])
 
 
 async def test_nats_is_away_for_longer_than_anybody_waits_for_it(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from autopatch.contract import events as ev
 from autopatch.contract.lifecycle import State
 from services.executor.adapters.runtimes.process import start_ticks
-from tests.flow.harness import flow, names
+from tests.flow.harness import KNOWLEDGE_TOKEN, Flow, flow, names
 from tests.flow.props import sized
 from tests.flow.world import RELOADS, RUNBOOK
 
@@ -56,6 +57,12 @@ def written(folder: Path) -> list[str]:
     return [str(p) for p in folder.rglob("*") if p.is_file() and p not in own and PASSWORD.encode() in p.read_bytes()]
 
 
+async def ingest(it: Flow, source: str, text: str, token: str = KNOWLEDGE_TOKEN) -> httpx2.Response:
+    """Past the gateway, to the knowledge room itself."""
+    url, headers = f"{it.url('knowledge')}/v1/knowledge/ingest", {"Authorization": f"Bearer {token}"} if token else {}
+    return await it.http.post(url, json={"documents": [{"source": source, "text": text}]}, headers=headers)
+
+
 async def test_the_password_is_in_no_event_document_span_or_log_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,10 +98,19 @@ async def test_the_password_is_in_no_event_document_span_or_log_line(
 
 async def test_a_hostile_document_never_becomes_a_plan(tmp_path: Path) -> None:
     async with flow(tmp_path, world={"runbook": "# Nothing of use\n"}) as it:
-        url = f"{it.url('knowledge')}/v1/knowledge/ingest"
         for source, text in (("runbooks/hostile.md", HOSTILE), ("notes/hostile.md", HOSTILE.split("---")[2])):
-            answer = await it.http.post(url, json={"documents": [{"source": source, "text": text}]})
+            answer = await ingest(it, source, text)
             assert answer.status_code in (200, 400), answer.text
+        await it.alert("payments")
+        incident = await it.wait(State.ESCALATED)
+        assert names(incident) == ["opened", "reproduced", "diagnosed", "escalated"]
+        await it.untouched()
+
+
+async def test_whoever_reaches_the_knowledge_room_without_its_token_cannot_plant_a_runbook(tmp_path: Path) -> None:
+    async with flow(tmp_path, world={"runbook": "# Nothing of use\n"}) as it:
+        for token in ("", it.token, "guessed"):
+            assert (await ingest(it, "runbooks/pool.md", RUNBOOK, token)).status_code == 401
         await it.alert("payments")
         incident = await it.wait(State.ESCALATED)
         assert names(incident) == ["opened", "reproduced", "diagnosed", "escalated"]
@@ -103,9 +119,7 @@ async def test_a_hostile_document_never_becomes_a_plan(tmp_path: Path) -> None:
 
 async def test_a_hostile_document_beside_a_runbook_changes_nothing_about_the_plan(tmp_path: Path) -> None:
     async with flow(tmp_path, world={"runbook": RUNBOOK}) as it:
-        url = f"{it.url('knowledge')}/v1/knowledge/ingest"
-        answer = await it.http.post(url, json={"documents": [{"source": "notes/hostile.md", "text": HOSTILE.split("---")[2]}]})
-        assert answer.status_code == 200
+        assert (await ingest(it, "notes/hostile.md", HOSTILE.split("---")[2])).status_code == 200
         await it.alert("payments")
         incident = await it.wait(State.RESOLVED)
         planned = incident.last(ev.Planned)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from nats.js.errors import NotFoundError
 
 from autopatch.chassis import admin
 from autopatch.chassis.bus import Bus, connect
@@ -75,6 +76,16 @@ async def test_the_pause_can_be_read_but_not_set_by_the_executor(guarded: tuple[
     assert await BusControl(bus).paused() == ""
     with pytest.raises(Unavailable):
         await BusControl(bus).pause("no")
+    await bus.close()
+
+
+@pytest.mark.parametrize("stream", [cat.INCIDENTS, cat.TIMER_STREAM])
+async def test_the_gateway_reads_what_the_server_gave_up_on(guarded: tuple[NatsServer, str], stream: str) -> None:
+    server, keys = guarded
+    bus = await connect(server.url, "gateway", nkey_folder=keys, budget_s=5)
+    with pytest.raises(NotFoundError):
+        await bus.js.get_msg(stream, seq=1, direct=True)
+    assert bus.violations == 0
     await bus.close()
 
 

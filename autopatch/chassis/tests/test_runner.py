@@ -1,53 +1,19 @@
 """The runner on a real server: repeats, crashes, waiting, dead letters, cancellation."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
 
-from autopatch.chassis.bus import Bus, connect
-from autopatch.chassis.clock import SystemClock
-from autopatch.chassis.crash import POINTS, Crash, no_crash
-from autopatch.chassis.log import EventLog
+from autopatch.chassis.bus import Bus
+from autopatch.chassis.crash import POINTS
 from autopatch.chassis.room import Heard, RetryLater, Room
-from autopatch.chassis.runner import Runner
 from autopatch.chassis.stores import BusLive
 from autopatch.chassis.tests.nats_server import NatsServer, until
+from autopatch.chassis.tests.rooms import is_in, opened, running, validator
 from autopatch.contract import events as ev
 from autopatch.contract.errors import Unavailable
-from autopatch.contract.lifecycle import Incident, State
-
-OPENED = ev.Opened(target="payments", title="slow")
-
-
-@asynccontextmanager
-async def running(url: str, room: Room, *, crash: Crash = no_crash, **options: float) -> AsyncIterator[EventLog]:
-    bus = await connect(url, room.name, budget_s=10)
-    log = EventLog(bus, SystemClock(), crash)
-    runner = Runner(
-        room, bus, log, SystemClock(), TracerProvider().get_tracer("t"), crash=crash,
-        **{"ack_wait_s": 2, "retry_s": 0.1, **options},
-    )
-    task = asyncio.create_task(runner.run())
-    try:
-        yield log
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        await bus.close()
-
-
-def validator(handler) -> Room:  # type: ignore[no-untyped-def]
-    return Room("validator", {ev.Opened: handler})
-
-
-async def opened(bus: Bus, incident_id: str = "a-1") -> EventLog:
-    log = EventLog(bus, SystemClock())
-    await log.append(Incident(incident_id), [OPENED], by="monitor")
-    return log
+from autopatch.contract.lifecycle import State
 
 
 async def test_a_handler_is_asked_and_its_decision_is_on_the_log_with_its_cause(bus: Bus, nats_server: NatsServer) -> None:
@@ -56,7 +22,7 @@ async def test_a_handler_is_asked_and_its_decision_is_on_the_log_with_its_cause(
 
     log = await opened(bus)
     async with running(nats_server.url, validator(green)):
-        await until(lambda: _state(log, State.CLOSED))
+        await until(lambda: is_in(log, State.CLOSED))
     incident = await log.load("a-1")
     assert incident.log[1].envelope.caused_by == incident.log[0].envelope.event_id
     assert incident.log[1].envelope.by == "validator"
@@ -82,7 +48,7 @@ async def test_a_crash_at_any_point_neither_loses_nor_doubles_the_decision(bus: 
         await asyncio.wait_for(died.wait(), 5)
         # the process is gone from here on: nothing of it may say a word, so its connection goes first
     async with running(nats_server.url, validator(green)):
-        await until(lambda: _state(log, State.CLOSED))
+        await until(lambda: is_in(log, State.CLOSED))
         await asyncio.sleep(2.5)
     assert [s.envelope.event for s in (await log.load("a-1")).log] == ["opened", "not_reproduced"]
     assert asked <= 2
@@ -100,7 +66,7 @@ async def test_what_is_missing_is_noted_once_and_the_handler_resumes_alone(bus: 
     async with running(nats_server.url, validator(handler)):
         await asyncio.sleep(1)
         missing = False
-        await until(lambda: _state(log, State.CLOSED))
+        await until(lambda: is_in(log, State.CLOSED))
     events = [s.envelope.event for s in (await log.load("a-1")).log]
     assert events == ["opened", "waiting", "not_reproduced"]
 
@@ -111,7 +77,7 @@ async def test_waiting_too_long_escalates(bus: Bus, nats_server: NatsServer) -> 
 
     log = await opened(bus)
     async with running(nats_server.url, validator(handler), waiting_limit_s=0.5):
-        await until(lambda: _state(log, State.ESCALATED))
+        await until(lambda: is_in(log, State.ESCALATED))
     escalated = (await log.load("a-1")).last(ev.Escalated)
     assert escalated and "held by b-2" in escalated.reason
 
@@ -127,8 +93,8 @@ async def test_a_handler_that_always_fails_becomes_a_dead_letter_and_delays_no_o
     log = await opened(bus, "poison")
     await opened(bus, "a-1")
     async with running(nats_server.url, validator(handler), backoff_s=0.05):
-        await until(lambda: _state(log, State.CLOSED), 2)
-        await until(lambda: _state(log, State.ESCALATED, "poison"), 60)
+        await until(lambda: is_in(log, State.CLOSED), 2)
+        await until(lambda: is_in(log, State.ESCALATED, "poison"), 60)
     letter = await bus.js.get_msg("DEAD_LETTERS", 1)
     assert b"boom" in (letter.data or b"") and b"Traceback" in (letter.data or b"")
 
@@ -194,7 +160,7 @@ async def test_a_slow_handler_is_not_asked_a_second_time_while_it_works(bus: Bus
 
     log = await opened(bus)
     async with running(nats_server.url, validator(slow)), running(nats_server.url, validator(slow)):
-        await until(lambda: _state(log, State.CLOSED), 12)
+        await until(lambda: is_in(log, State.CLOSED), 12)
     assert asked == 1
 
 
@@ -217,10 +183,6 @@ async def test_a_historian_hears_every_ending_also_when_the_incident_moved_on(bu
     assert heard_of == ["cancelled"]
 
 
-async def _state(log: EventLog, state: State, incident_id: str = "a-1") -> bool:
-    return (await log.load(incident_id)).state is state
-
-
 async def test_a_note_that_comes_while_it_is_decided_does_not_ask_the_handler_again(bus: Bus, nats_server: NatsServer) -> None:
     asked = 0
     log = await opened(bus)
@@ -233,7 +195,7 @@ async def test_a_note_that_comes_while_it_is_decided_does_not_ask_the_handler_ag
         return [ev.NotReproduced(reason="green")]
 
     async with running(nats_server.url, validator(slow)):
-        await until(lambda: _state(log, State.CLOSED))
+        await until(lambda: is_in(log, State.CLOSED))
     assert asked == 1
     assert [s.envelope.event for s in (await log.load("a-1")).log] == ["opened", "waiting", "not_reproduced"]
 

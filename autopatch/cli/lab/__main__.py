@@ -121,7 +121,7 @@ def main() -> int:
         folder, autonomy=options.autonomy, mode=options.model,
         say=lambda what, where, seconds: say(step=what, where=where, seconds=round(seconds, 2)),
     )
-    say(folder=str(folder))
+    say(folder=str(folder), lab=lab.places.lab)
     return asyncio.run(Host(lab).run())
 
 

@@ -3,8 +3,10 @@
 import fcntl
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
+from autopatch.cli import locks
 from autopatch.cli.lab.programs import CACHE, ROOT, find
 from autopatch.contract.errors import Unavailable
 
@@ -87,3 +89,28 @@ class Engine:
         if done.returncode:
             raise Unavailable("docker", said[-1] if said else f"{script} failed with exit code {done.returncode}")
         return done.stdout
+
+
+def left(host: str, lab: str, folder: Path = FOLDER) -> list[str]:
+    """What a lab that has ended left: its containers on the engine at `host`, and a private engine that nobody uses any more.
+
+    Raises Unavailable when the engine at `host` is there and does not tell.
+    """
+    engine, socket = Engine(folder), host.removeprefix("unix://")
+    engine.host = host
+    gone = not host or (socket != host and not Path(socket).exists())
+    found = [] if gone else [f"container {one}" for one in engine.containers(lab)]
+    if pid := _private(folder):
+        with locks.held(folder / "users") as unused:
+            found += [f"a private Docker engine (process {pid})"] if unused else []
+    return found
+
+
+def _private(folder: Path) -> int:
+    """The process of that folder's engine; 0 when it does not run. Its pid file may be of a process that is gone."""
+    ours = f"--data-root\0{folder.resolve()}/data\0".encode()
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if ours in command.read_bytes():
+                return int(command.parent.name)
+    return 0

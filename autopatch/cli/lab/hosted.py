@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from autopatch.cli import locks
+from autopatch.cli.lab import docker
 from autopatch.cli.lab.lab import LOCK, Places, empty
 from autopatch.cli.lab.programs import ROOT
 from autopatch.contract.errors import Unavailable
@@ -32,14 +33,14 @@ class Hosted:
         self._base = base
         self._child: subprocess.Popen[str] | None = None
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
-        self.folder = base
-        self.pids: dict[str, int] = {}
+        self.log = base / "lab-host.log"
+        self.places = Places("", str(base))
+        """As far as they are known."""
 
     def start(self, progress: Callable[[str, str, float], None], deadline_s: float = 180) -> Places:
         """Returns when all of it is ready. Raises Unavailable with what failed."""
         self._base.mkdir(parents=True, exist_ok=True)
-        log = self._base / "lab-host.log"
-        with log.open("w") as errors:
+        with self.log.open("w") as errors:
             self._child = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT,
                 start_new_session=True,
@@ -50,13 +51,20 @@ class Hosted:
         while True:
             said = self._next(deadline - time.monotonic())
             match said:
-                case {"folder": folder}:
-                    self.folder = Path(folder)
+                case {"folder": folder, "lab": lab}:
+                    self.places = Places(lab, folder)
                 case {"step": what, "where": where, "seconds": seconds}:
+                    if what == "docker":
+                        self.places.engine = where
                     progress(what, where, seconds)
                 case {"ready": places}:
-                    self.pids = places["pids"]
-                    return Places(**places)
+                    self.places = Places(**places)
+                    return self.places
+
+    @property
+    def folder(self) -> Path:
+        """Of its files."""
+        return Path(self.places.folder)
 
     def tell(self, command: str, within_s: float = 60) -> None:
         """Give a command and wait until it is done. Raises Unavailable."""
@@ -124,17 +132,24 @@ class Hosted:
                 with suppress(ValueError):
                     self._said.put(json.loads(line))
         child.wait()
-        self._said.put({"failed": f"lab: its process ended with exit code {child.returncode}, see {self._base / 'lab-host.log'}"})
+        self._said.put({"failed": f"lab: its process ended with exit code {child.returncode}, see {self.log}"})
 
 
-def kept(base: Path = BASE) -> list[tuple[Path, int]]:
-    """Folders of labs that run, and the process that holds each."""
+def left(places: Places) -> list[str]:
+    """What a lab that has ended left: processes, containers, a private engine that nobody uses. Raises Unavailable."""
+    running = [f"{name} (process {pid})" for name, pid in places.pids.items() if Path(f"/proc/{pid}").exists()]
+    return running + docker.left(places.engine, places.lab)
+
+
+def kept(base: Path = BASE) -> list[tuple[Places, int]]:
+    """Labs that run, and the process that holds each."""
     found = []
     for record in sorted(base.glob("lab-*/lab.json")):
-        with suppress(OSError, ValueError, KeyError):
-            pid = int(json.loads(record.read_text())["pid"])
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            told = json.loads(record.read_text())
+            pid = int(told.pop("pid"))
             if b"autopatch.cli.lab" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append((record.parent, pid))
+                found.append((Places(**told), pid))
     return found
 
 

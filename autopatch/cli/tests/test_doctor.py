@@ -1,6 +1,7 @@
 """The doctor's checks against what is really there."""
 
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
 from autopatch.chassis.llm.settings import LlmSettings
@@ -27,7 +29,10 @@ runtime: {kind: process, command: [./serve], pidfile: pid}
 signals:
   p95: {query: p95, role: check, threshold: 0.2}
 prometheus: {url: "http://127.0.0.1:9"}
+rehearse: {image: "payments:{release}", command: [./rehearse]}
 """
+HERE = {"autopatch-sandbox:latest", "payments:1"}
+"""Images of the engine that is stood in for."""
 
 
 @contextmanager
@@ -101,15 +106,57 @@ def test_the_gateway_is_asked_with_the_callers_token(gateway: Served) -> None:
     assert check.gateway(Session("http://127.0.0.1:9", "x")).status == "stopped"
 
 
+@pytest.fixture
+def engine(httpserver: HTTPServer) -> str:
+    """The address of what speaks as much of Docker's API as is asked for."""
+    httpserver.expect_request("/version").respond_with_json({"Version": "20.10.24", "ApiVersion": "1.41"})
+    httpserver.expect_request("/v1.41/version").respond_with_json({"Version": "20.10.24"})
+    httpserver.expect_request("/v1.41/info").respond_with_json({"Runtimes": {"runc": {}, "runsc": {}}})
+    for name in HERE:
+        httpserver.expect_request(f"/v1.41/images/{name}/json").respond_with_json({"Id": "sha256:1"})
+    lost = httpserver.expect_request(re.compile("/v1.41/images/.*"))
+    lost.respond_with_json({"message": "No such image"}, status=404)
+    return f"tcp://127.0.0.1:{httpserver.port}"
 
 
-def test_no_engine_is_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    try:
-        found = check.docker_engine()
-        assert found.status == "silent" and "engine.sh start" in found.remedy
-    except Unavailable as missing:
-        assert "dockerd" in str(missing)
+def test_no_engine_is_silence_and_its_images_are_not_called_missing(tmp_path: Path) -> None:
+    host = f"unix://{tmp_path}/none.sock"
+    found = check.docker_engine(host)
+    assert found.status == "silent" and host in found.detail and "engine.sh start" in found.remedy
+    assert check.images(host, ["payments:1"]).status == "silent"
+
+
+def test_images_that_are_not_on_the_engine_are_named_with_the_remedy(engine: str, tmp_path: Path) -> None:
+    assert check.docker_engine(engine).detail == "20.10.24, gVisor"
+    assert check.images(engine, sorted(HERE)).status == "ok"
+    found = check.images(engine, ["payments:1", "payments:2", "payments:3"])
+    assert found.status == "missing" and found.detail == "not on the engine: payments:2, payments:3"
+    assert "infra/images/build.sh" in found.remedy
+    assert check.images(engine, []).status == "off"
+    releases = TARGET.replace("pidfile: pid}", "pidfile: pid, releases: ['1', '2']}")
+    (tmp_path / "payments.yaml").write_text(releases)
+    assert check.rehearsed(str(tmp_path)) == ["payments:1", "payments:2"]
+
+
+def test_the_engine_that_is_asked_is_the_one_of_the_executors_settings(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets" / "payments.yaml").write_text(TARGET)
+    (tmp_path / "autopatch.yaml").write_text(f"executor: {{docker_host: '{engine}'}}\ntargets: {tmp_path}/targets\n")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setenv("AUTOPATCH_CONFIG", str(tmp_path / "autopatch.yaml"))
+    monkeypatch.setenv("AUTOPATCH_KNOWLEDGE_EMBEDDER", "none")
+
+    def told() -> dict[str, tuple[str, str]]:
+        findings = only_json(CliRunner().invoke(app, ["doctor", "--json"]))["findings"]
+        return {f["name"]: (f["status"], f["detail"]) for f in findings}
+
+    by_file = told()
+    assert by_file["docker engine"] == ("ok", "20.10.24, gVisor") and by_file["target images"] == ("ok", "payments:1")
+    assert by_file["sandbox images"] == ("missing", "not on the engine: autopatch-sandbox-node:latest")
+    monkeypatch.setenv("AUTOPATCH_EXECUTOR_DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert {told()[name][0] for name in ("docker engine", "target images", "sandbox images")} == {"silent"}
 
 
 def test_the_whole_examination_exits_with_1_and_remedies_while_something_required_is_missing(

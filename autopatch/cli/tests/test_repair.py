@@ -135,6 +135,41 @@ def test_ctrl_c_cancels_within_a_second_and_says_so(run: Run, gateway: Served, c
     assert state(gateway, seen[0]) is State.CANCELLED and gateway.chassis.live.told == seen
 
 
+def test_ctrl_c_while_the_job_is_being_opened_cancels_it_once_it_is(
+    run: Run, gateway: Served, calc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, interrupted = gateway.chassis.log.append, list[float]()
+
+    async def slowly(*given: Any, **named: Any) -> Any:
+        if not interrupted:
+            interrupted.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(1)
+        return await append(*given, **named)
+
+    monkeypatch.setattr(gateway.chassis.log, "append", slowly)
+    result = run("olga", "repair", str(calc), "--test", "pytest -q")
+    assert result.exit_code == 1 and "cancelled: cancelled by olga" in result.stdout, result.output
+    [incident] = {stored.envelope.incident_id for stored in gateway.chassis.log.stored}
+    assert state(gateway, incident) is State.CANCELLED and gateway.chassis.live.told == [incident]
+
+
+def test_ctrl_c_while_the_fix_is_judged_waits_until_it_is_undone(run: Run, gateway: Served, calc: Path) -> None:
+    def judged(name: str) -> None:
+        asyncio.run(job_story.applied(gateway.chassis, name, DIFF))
+        time.sleep(0.4)
+        os.kill(os.getpid(), signal.SIGINT)
+        while state(gateway, name) is State.APPLIED:
+            time.sleep(0.02)
+        time.sleep(1)
+        asyncio.run(job_story.undone(gateway.chassis, name))
+
+    with rooms(gateway, judged) as seen:
+        result = run("olga", "repair", str(calc), "--test", "pytest -q", "--apply")
+    assert result.exit_code == 1 and "cancelled: cancelled by olga" in result.stdout, result.output
+    assert state(gateway, seen[0]) is State.CANCELLED and (calc / "calc.py").read_text() == CODE
+
+
 @pytest.mark.parametrize(("number", "given"), [(signal.SIGTERM, 1), (signal.SIGHUP, 1)])
 def test_to_be_terminated_or_hung_up_cancels_too(
     run: Run, gateway: Served, calc: Path, number: signal.Signals, given: int

@@ -26,6 +26,7 @@ from autopatch.contract.lifecycle import (
     fold,
     is_current,
     next_state,
+    waiting_since,
 )
 from autopatch.contract.plan import Basis, Plan, Precondition, Step, SuccessCheck
 from autopatch.contract.tests.make_samples import example
@@ -152,6 +153,15 @@ def test_escalation_is_legal_from_every_open_state(state: State) -> None:
 def test_notes_are_legal_after_the_end_and_change_nothing(state: State) -> None:
     for note in (a(ev.Waiting), a(ev.AlertUpdated), a(ev.LessonRecorded), a(ev.Cleared)):
         assert next_state(Incident("a-1", state=state), note) is state
+
+
+def test_a_wait_is_over_when_something_else_is_missing_or_the_incident_moved_on() -> None:
+    target, pause = (ev.Waiting(on=on, reason="r", room="executor") for on in ("target", "pause"))
+    incident = play(OPENED, target, a(ev.AlertUpdated), ev.Waiting(on="model", reason="r", room="planner"))
+    assert waiting_since(incident, "executor", "target") == NOW
+    assert waiting_since(incident, "executor", "pause") is None
+    for over in (pause, a(ev.Reproduced)):
+        assert waiting_since(play(over, incident=incident), "executor", "target") is None
 
 
 def asked(needed: int = 1) -> Incident:

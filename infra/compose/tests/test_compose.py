@@ -21,10 +21,17 @@ from infra.nats import keys
 
 INFRA = Path(__file__).parents[2]
 SERVICE_KEYS = {
-    "build", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "ports", "read_only", "restart",
-    "security_opt", "tmpfs", "user", "volumes",
+    "build", "cap_add", "cap_drop", "command", "depends_on", "environment", "healthcheck", "image", "init", "ports", "read_only",
+    "restart", "security_opt", "tmpfs", "user", "volumes",
 }
 """Of the compose specification, those that are used here."""
+HOME, APP, OWNER = "/home/autopatch", "/app", "10001"
+"""Of the image: where its user lives, where it starts, and who owns what is on the volumes."""
+READ_ONLY = {
+    "AUTOPATCH_TARGETS", "AUTOPATCH_NKEY_FOLDER", "AUTOPATCH_EXECUTOR_POLICY", "AUTOPATCH_EXECUTOR_PROCESS_PATH",
+    "AUTOPATCH_KNOWLEDGE_RUNBOOKS",
+}
+"""Settings whose values have a slash in them and are not written to."""
 
 
 def load(name: str) -> Any:
@@ -38,10 +45,23 @@ def services() -> dict[str, Any]:
     return found
 
 
-def variables() -> set[str]:
-    """Every variable that a setting reads."""
-    classes: list[Any] = [Common, LlmSettings, *(import_module(f"services.{room}.settings").Settings for room in ROOMS)]
-    return {f"{cls.model_config['env_prefix']}{name}".upper() for cls in classes for name in cls.model_fields}
+def defaults(*rooms: str) -> dict[str, Any]:
+    """Every variable that a setting of these rooms reads, with what it is when it is not there."""
+    found: list[Any] = [Common, *(import_module(f"services.{room}.settings").Settings for room in rooms)]
+    found += [LlmSettings] if any("llm" in cls.model_fields for cls in found) else []
+    return {
+        f"{cls.model_config['env_prefix']}{name}".upper(): field.get_default(call_default_factory=True)
+        for cls in found for name, field in cls.model_fields.items()
+    }
+
+
+def written(service: dict[str, Any], room: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """What this room's settings say of files and folders that it writes to, in its container."""
+    monkeypatch.setenv("HOME", HOME)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    known = {**defaults(room), **service["environment"]}
+    paths = {name: value for name, value in known.items() if isinstance(value, str | Path) and "/" in str(value)}
+    return {name: Path(APP, value) for name, value in paths.items() if "://" not in str(value) and name not in READ_ONLY}
 
 
 def test_every_room_is_a_service_that_starts_itself(services: dict[str, Any]) -> None:
@@ -56,7 +76,7 @@ def test_only_keys_of_the_specification_are_used(services: dict[str, Any]) -> No
 
 def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
     used = {v for service in services.values() for v in service.get("environment", {}) if v.startswith("AUTOPATCH_")}
-    assert used - variables() == set()
+    assert used - set(defaults(*ROOMS)) == set()
 
 
 def test_what_a_service_waits_for_is_there(services: dict[str, Any]) -> None:
@@ -84,6 +104,28 @@ def test_ports_are_published_on_the_loopback_only_and_none_twice(services: dict[
 
 def test_only_the_executor_gets_the_engine(services: dict[str, Any]) -> None:
     assert [name for name, service in services.items() if "docker.sock" in str(service.get("volumes"))] == ["executor"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_what_a_room_writes_to_lies_on_a_mount(services: dict[str, Any], room: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = services[room]
+    mounts = [*service["tmpfs"], *(m.split(":")[1] for m in service["volumes"] if not m.endswith(":ro"))]
+    paths = written(service, room, monkeypatch)
+    assert service["read_only"] and "AUTOPATCH_STATE" in paths
+    assert {name: path for name, path in paths.items() if not any(path.is_relative_to(mount) for mount in mounts)} == {}
+
+
+def test_a_room_that_is_not_the_owner_of_the_volumes_may_pass_over_their_modes(services: dict[str, Any]) -> None:
+    assert f"chown -R {OWNER} /keys" in services["keys"]["command"][-1]
+    for room in ROOMS:
+        assert services[room].get("cap_add", []) == (["DAC_OVERRIDE"] if "user" in services[room] else [])
+        assert services[room]["cap_drop"] == ["ALL"]
+
+
+def test_the_gateway_and_nobody_else_knows_the_token_of_the_knowledge_room(services: dict[str, Any]) -> None:
+    environments = {name: service.get("environment", {}) for name, service in services.items()}
+    knowing = {name: v for name, values in environments.items() for key, v in values.items() if "KNOWLEDGE_TOKEN" in key}
+    assert set(knowing) == {"gateway", "knowledge"} and len(set(knowing.values())) == 1 and ":?" in knowing["gateway"]
 
 
 def test_images_have_a_version(services: dict[str, Any]) -> None:

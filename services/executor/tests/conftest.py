@@ -1,9 +1,8 @@
-"""A Docker engine for the tests marked so: the one that DOCKER_HOST names, else the machine's own, else they are skipped."""
+"""What the tests marked docker have of their engine."""
 
 import os
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import docker
 import pytest
@@ -11,15 +10,6 @@ from docker import DockerClient
 from docker.errors import DockerException
 
 from services.executor.adapters.runtimes.engine import Engine
-
-
-@pytest.fixture(scope="session")
-def docker_host() -> str:
-    """Address of an engine that answers."""
-    host = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-    if host.startswith("unix://") and not Path(host.removeprefix("unix://")).exists():
-        pytest.skip(f"no Docker engine at {host}: infra/images/engine.sh start DIR prints a DOCKER_HOST to set")
-    return host
 
 
 @pytest.fixture(scope="session")

@@ -38,11 +38,14 @@ class Died(BaseException):
 
 @dataclass
 class FakeRuntime:
-    """In memory; every effect is written down. `broken`: what fails."""
+    """In memory; every effect is written down. `broken`: what fails. `cut`: the next effect stops the target, and no more."""
 
     release: str = "r1"
     number: int = 1
     running: bool = True
+    unwell: bool = False
+    half_way: bool = False
+    cut: str = ""
     effects: list[str] = field(default_factory=list)
     broken: dict[str, Exception] = field(default_factory=dict)
     started_at: datetime = NOW - timedelta(hours=5)
@@ -51,7 +54,8 @@ class FakeRuntime:
 
     async def inspect(self) -> RuntimeState:
         self._may("inspect")
-        return RuntimeState(self.running, self.release, f"i{self.number}", self.started_at, None)
+        runs = self.running and not self.unwell
+        return RuntimeState(runs, self.release, f"i{self.number}", self.started_at, None, self.half_way, self.unwell)
 
     async def reload(self, precondition: Precondition) -> str:
         await self._act("reload", precondition)
@@ -76,11 +80,14 @@ class FakeRuntime:
         demand(precondition, await self.inspect())
         if self.dawdle:
             await self.dawdle()
+        if self.cut:
+            self.running, self.half_way, self.cut = False, self.cut == "half way", ""
+            raise Unavailable("docker", "went away")
         self.effects.append(what)
 
     def _begin(self) -> None:
         self.number += 1
-        self.running = True
+        self.running, self.half_way = True, False
         self.started_at = self.now()
 
     def _may(self, what: str) -> None:

@@ -288,6 +288,61 @@ async def test_died_while_acting_and_cancelled_meanwhile(tmp_path: Path, point: 
     assert world.file.read_bytes() == CONFIG
 
 
+@pytest.mark.parametrize(("actions", "cut", "undone"), [
+    ((RELEASE,), "half way", "release r1"),
+    ((RELEASE,), "stopped", "release r1"),
+    ((RESTART,), "stopped", "restart"),
+    ((RELOAD, RESTART), "stopped", "restart"),
+    ((pool(), RESTART), "stopped", "restart"),
+])
+async def test_cancelled_while_a_step_is_half_done_what_it_stopped_runs_again(
+    tmp_path: Path, actions: tuple[Action, ...], cut: str, undone: str
+) -> None:
+    world = a_world(tmp_path)
+    applying(world, *actions)
+    await world.deliver()
+    world.runtime.cut = cut
+    with pytest.raises(Unavailable):
+        await world.deliver()
+    assert not world.runtime.running
+    world.says(CANCEL)
+    await world.run()
+    assert world.story()[-4:] == ["cancelled", "apply_failed", "rolling_back", "rolled_back"]
+    assert world.incident().state is State.CANCELLED
+    assert (world.runtime.running, world.runtime.release, world.runtime.half_way) == (True, "r1", False)
+    assert world.runtime.effects[-1] == undone
+    told = world.incident().last(ev.RolledBack)
+    assert told and told.detail == ""
+    assert world.file.read_bytes() == CONFIG
+
+
+@pytest.mark.parametrize("action", [pool(), RESTART, RELEASE])
+async def test_cancelled_before_the_first_step_an_unwell_target_is_left_as_it_is(tmp_path: Path, action: Action) -> None:
+    world = a_world(tmp_path)
+    applying(world, action)
+    await world.deliver()
+    world.runtime.unwell = True
+    world.says(CANCEL)
+    await world.run()
+    assert world.story()[-2:] == ["cancelled", "stale"]
+    assert (world.incident().state, world.runtime.effects) == (State.CANCELLED, [])
+
+
+async def test_cancelled_after_a_reload_that_leaves_no_trace_the_edit_behind_it_is_seen(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    applying(world, RELOAD, pool())
+    await world.deliver()
+    world.dies_at = ("after_effect", 2)
+    with pytest.raises(Died):
+        await world.deliver()
+    assert world.file.read_bytes() == POOL_20
+    world.born()
+    world.says(CANCEL)
+    await world.run()
+    assert world.incident().state is State.CANCELLED
+    assert world.file.read_bytes() == CONFIG
+
+
 async def test_cancelled_once_applied_it_is_rolled_back(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     applying(world, pool())

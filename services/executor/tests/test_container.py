@@ -10,7 +10,7 @@ import pytest
 from docker import DockerClient
 from docker.types import Mount
 
-from autopatch.contract.actions import RollbackRelease
+from autopatch.contract.actions import Restart, RollbackRelease
 from autopatch.contract.errors import Refused, StaleTarget, Unavailable
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import DockerRuntime
@@ -253,10 +253,12 @@ async def test_hands_on_a_real_container_see_what_is_there_finish_what_was_begun
 
     plan = a_plan(RollbackRelease(release="2"), instance=state.instance, release="1")
     undo = (await hands(engine).prepare(plan)).undo
+    assert await hands(engine).is_untouched(plan, undo, 0)
     assert [(r.kind, r.release) for r in undo] == [("release", "1")]
     with pytest.raises(Died):
         await hands(Dying(engine.host, "create_container_from_config", "after")).act(plan, undo, 0)
     assert not await hands(engine).has_effect(plan, undo, 0)
+    assert not await hands(engine).is_untouched(plan, undo, 0)
     await hands(engine).act(plan, undo, 0)
     assert await hands(engine).has_effect(plan, undo, 0)
     assert not await hands(engine).is_undone(plan, undo, 0, NOW)
@@ -268,3 +270,35 @@ async def test_hands_on_a_real_container_see_what_is_there_finish_what_was_begun
     await hands(engine).take_back(plan, undo, 0)
     assert await hands(engine).is_undone(plan, undo, 0, NOW)
     assert names(client, name) == [name]
+
+
+async def test_hands_see_that_a_container_was_stopped_half_way_of_a_restart_and_start_it_again(
+    target: ContainerOfTarget, client: DockerClient, name: str, tmp_path: Path
+) -> None:
+    state = await well(target)
+    hands = TargetHands(a_target(tmp_path, configs=()), target, tmp_path / "locks", lambda: NOW, FakePatches())
+    plan = a_plan(Restart(), instance=state.instance, release="1")
+    undo = (await hands.prepare(plan)).undo
+    assert await hands.is_untouched(plan, undo, 0)
+    client.containers.get(name).stop(timeout=1)
+    assert not await hands.has_effect(plan, undo, 0)
+    assert not await hands.is_untouched(plan, undo, 0) and not await hands.is_undone(plan, undo, 0, NOW)
+    await hands.take_back(plan, undo, 0)
+    assert await hands.is_undone(plan, undo, 0, NOW)
+
+
+async def test_a_container_that_is_unwell_is_told_from_one_that_was_stopped(
+    client: DockerClient, releases: str, engine: Engine, name: str
+) -> None:
+    check = {"test": ["CMD", "false"], "interval": 100_000_000, "retries": 1}
+    made = client.containers.run(
+        f"{releases}:1", SERVE, name=name, detach=True, init=True, network_mode="none", healthcheck=check
+    )
+    target = make(engine, name)
+    while client.api.inspect_container(name)["State"]["Health"]["Status"] != "unhealthy":
+        await asyncio.sleep(0.1)
+    state = await target.inspect()
+    assert (state.running, state.unwell) == (False, True)
+    made.stop(timeout=1)
+    state = await target.inspect()
+    assert (state.running, state.unwell) == (False, False)

@@ -2,14 +2,15 @@
 
 import functools
 import hashlib
-import io
 import json
-import tarfile
+import subprocess
+import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import cast
 
 import pytest
 from docker import DockerClient
@@ -17,6 +18,7 @@ from docker import DockerClient
 from autopatch.contract.code import CodeJob
 from autopatch.contract.evidence import BlobRef
 from autopatch.repair.tree import Tree
+from services.executor.adapters.images import alone
 from services.executor.adapters.images.dependencies import lacking, node_needs, python_needs
 from services.executor.adapters.images.prepare import REPOSITORY, CannotPrepare, Images, settings_of_this_machine
 from services.executor.adapters.runtimes.engine import Engine
@@ -24,7 +26,7 @@ from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.limits import MIB, Limits
 from services.executor.adapters.sandbox.owner import OWNER, myself
 from services.executor.adapters.workshop.responder import Workshop
-from services.executor.tests.workshop import Bench, outcomes
+from services.executor.tests.workshop import Bench, archive, outcomes
 
 PYPROJECT = b"""
 [project]
@@ -44,7 +46,7 @@ def test_needs_are_read_from_every_file_that_says_so() -> None:
         "requirements/test.txt": b"pytest \\\n  >=7 --hash=sha256:1\n", "docs-requirements.txt": b"sphinx\n",
         "deep/requirements.txt": b"x", "pyproject.toml": PYPROJECT,
     }
-    assert python_needs(tree).lines == ("six==1.16", "pytest >=7", "six>=1", "pytest>=7", "toolz")
+    assert python_needs(tree).lines == ("six==1.16", "pytest>=7", "six>=1", "toolz")
     assert python_needs({"a.py": b""}).lines == ()
     assert node_needs({"package.json": b'{"devDependencies": {"left-pad": "1"}}'}).lines == ("npm",)
     assert node_needs({"package.json": b'{"name": "x"}'}).lines == node_needs({}).lines == ()
@@ -56,39 +58,79 @@ def test_a_file_that_cannot_be_read_is_named(path: str, needs: Callable[[Tree], 
         needs({path: b"{[="})
 
 
-def test_what_is_installed_is_not_lacking_and_what_cannot_be_understood_is() -> None:
-    tree = {"requirements.txt": b"Six>=1.10\nPyTest<9\ntoolz\nold; python_version < '3'\ngit+https://x/y.git\nsix[extra]\nsix==99\n"}
+def test_what_is_installed_is_not_lacking_and_what_is_for_other_machines_is_not_needed() -> None:
+    lines = b"Six>=1.10\nPyTest<9\ntoolz\nold @ https://x/o.whl ; python_version < '3'\nsix[extra]\nsix==99\n"
     installed = {"six": "1.16.0", "pytest": "7.2.1"}
-    assert lacking(python_needs(tree), installed) == ["toolz", "git+https://x/y.git", "six[extra]", "six==99"]
+    assert lacking(python_needs({"requirements.txt": lines}), installed) == ["toolz", "six[extra]", "six==99"]
+
+
+@pytest.mark.parametrize(("data", "lines"), [
+    (b"\xef\xbb\xbfsix==1 \\\r\n  --hash=sha256:1 \\\r\n  --hash=sha256:2\r\ntoolz\t# why\r\n", ("six==1", "toolz")),
+    (b"-r base.txt\n-c limits.txt\n--index-url https://x/s\n-f https://x\n-e .[test]\n.\n./lib\ntoolz --pre\n", ("toolz",)),
+    (b"six>=1,<3 ; python_version >= '3' and extra != 'x'\n", ('six<3,>=1; python_version >= "3" and extra != "x"',)),
+])
+def test_hashes_comments_markers_and_options_of_the_installer_are_no_hindrance(data: bytes, lines: tuple[str, ...]) -> None:
+    assert python_needs({"requirements.txt": data}).lines == lines
+
+
+BUILT = [
+    "x @ https://evil/x.tar.gz", "x[a] @ git+https://evil/x.git ; python_version > '3'", "https://evil/x.tar.gz", "vendor/x",
+    "git+https://u:p@evil/x.git", "-e git+https://evil/x.git#egg=x", "--editable=git+https://evil/x", "file:///x", "C:\\x",
+    "x===a/../../prepare", "x \\ # and", "${X}",
+]
+
+
+@pytest.mark.parametrize("line", BUILT)
+async def test_what_would_be_built_with_network_is_refused_by_file_and_line(line: str) -> None:
+    tree = {"requirements.txt": b"six==1 \\\n  --hash=sha256:1\n", "requirements/test.txt": f"pytest\n\n{line}\n".encode()}
+    with pytest.raises(CannotPrepare, match=r"requirements/test\.txt, line 3: .* is no .*--image") as raised:
+        await Images(Engine("unix:///nowhere"), cast(DockerSandbox, None), "none", "none").image_for(a_job(), tree)
+    assert "u:p@" not in str(raised.value)
+
+
+@pytest.mark.parametrize("where", ["project]\ndependencies", "project.optional-dependencies]\ntest", "dependency-groups]\ndev"])
+def test_pyprojects_own_are_refused_too(where: str) -> None:
+    with pytest.raises(ValueError, match=r"pyproject\.toml: 'x @ git\+https://evil/x'"):
+        python_needs({"pyproject.toml": f'[{where} = ["six", "x @ git+https://evil/x"]\n'.encode()})
+
+
+def test_pip_unpacks_what_is_ready_made_and_can_start_nothing(tmp_path: Path) -> None:
+    wheel(tmp_path)
+    (tmp_path / "setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n")
+    options = ["--no-index", "--only-binary", ":all:", "--target", str(tmp_path / "site")]
+    command = [sys.executable, alone.__file__, "install", *options]
+    built, ready = (
+        subprocess.run([*command, str(what)], capture_output=True, text=True, timeout=60, check=False)
+        for what in (tmp_path, *tmp_path.glob("simple/*/*.whl"))
+    )
+    assert (built.returncode, ready.returncode) == (1, 0), ready.stderr
+    assert "nothing is run while dependencies are installed" in built.stderr
+    assert not (tmp_path / "ran").exists() and (tmp_path / "site" / "autopatch_seven.py").exists()
 
 
 WHEEL = "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def wheel(folder: Path) -> None:
-    """A package `autopatch-seven` in a simple index."""
-    name = "autopatch_seven-1.0"
-    place = folder / "simple" / "autopatch-seven"
+def wheel(folder: Path, name: str = "seven", metadata: str = "") -> None:
+    """A package `autopatch-NAME` in a simple index."""
+    full = f"autopatch_{name}-1.0"
+    place = folder / "simple" / f"autopatch-{name}"
     place.mkdir(parents=True)
-    with zipfile.ZipFile(place / f"{name}-py3-none-any.whl", "w") as archive:
-        archive.writestr("autopatch_seven.py", "SEVEN = 7\n")
-        archive.writestr(f"{name}.dist-info/METADATA", "Metadata-Version: 2.1\nName: autopatch-seven\nVersion: 1.0\n")
-        archive.writestr(f"{name}.dist-info/WHEEL", WHEEL)
-        archive.writestr(f"{name}.dist-info/RECORD", "")
-    (place / "index.html").write_text(f'<a href="{name}-py3-none-any.whl">{name}-py3-none-any.whl</a>')
+    with zipfile.ZipFile(place / f"{full}-py3-none-any.whl", "w") as made:
+        made.writestr(f"autopatch_{name}.py", "SEVEN = 7\n")
+        made.writestr(f"{full}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: autopatch-{name}\nVersion: 1.0\n{metadata}")
+        made.writestr(f"{full}.dist-info/WHEEL", WHEEL)
+        made.writestr(f"{full}.dist-info/RECORD", "")
+    (place / "index.html").write_text(f'<a href="{full}-py3-none-any.whl">{full}-py3-none-any.whl</a>')
 
 
 def package(folder: Path, address: str) -> None:
     """A package `autopatch-eight` in a registry of npm."""
     (folder / "npm").mkdir()
-    with tarfile.open(folder / "npm" / "eight.tgz", "w:gz") as archive:
-        for path, data in (
-            ("package/package.json", b'{"name": "autopatch-eight", "version": "1.0.0", "scripts": {"install": "touch /ran"}}'),
-            ("package/index.js", b"module.exports = 8;\n"),
-        ):
-            entry = tarfile.TarInfo(path)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
+    (folder / "npm" / "eight.tgz").write_bytes(archive({
+        "package/package.json": '{"name": "autopatch-eight", "version": "1.0.0", "scripts": {"install": "touch /ran"}}',
+        "package/index.js": "module.exports = 8;\n",
+    }))
     digest = hashlib.sha1((folder / "npm" / "eight.tgz").read_bytes()).hexdigest()
     version = {"name": "autopatch-eight", "version": "1.0.0", "dist": {"tarball": f"{address}/npm/eight.tgz", "shasum": digest}}
     told = {"name": "autopatch-eight", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
@@ -105,6 +147,8 @@ def index(tmp_path: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path))) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}"
         wheel(tmp_path)
+        wheel(tmp_path, "nine", f"Requires-Dist: ten @ {address}/ten-1.0.tar.gz\n")
+        (tmp_path / "ten-1.0.tar.gz").write_bytes(archive({"ten-1.0/setup.py": "open('/ran', 'w')\n"}))
         package(tmp_path, address)
         serving = threading.Thread(target=server.serve_forever, args=(0.05,))
         serving.start()
@@ -183,6 +227,19 @@ async def test_nodes_packages_are_installed_and_their_scripts_do_not_run(
     files = {"package.json": '{"dependencies": {"autopatch-eight": "1"}}', "test/eight.test.js": test}
     (report,) = await bench.run(await bench.job(files, "node --test", toolchain="node"), unchanged=1)
     assert outcomes(report) == {"test/eight.test.js > eight": "passed"}, report
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(("toolchain", "path", "asked"), [
+    ("python", "requirements.txt", b"autopatch-nine\n"),
+    ("node", "package.json", b'{"dependencies": {"x": "git+http://127.0.0.1:9/x.git"}}'),
+])
+async def test_nothing_is_built_whoever_asks_for_it(
+    engine: Engine, sandbox: DockerSandbox, image: str, node_image: str, index: str, toolchain: str, path: str, asked: bytes
+) -> None:
+    images = Images(engine, sandbox, image, node_image, settings=settings(index), network="host")
+    with pytest.raises(CannotPrepare, match="nothing is run while dependencies are installed"):
+        await images.image_for(a_job(toolchain=toolchain), {path: asked})
 
 
 @pytest.mark.docker

@@ -24,6 +24,7 @@ from services.executor.adapters.runtimes.engine import Engine
 from services.executor.ports import Failed
 from services.executor.tests.fakes import FakeBlobs
 from services.executor.tests.given import NOW, a_plan, a_target
+from services.executor.tests.test_code import git
 
 REPOSITORY = "autopatch-layers-test"
 SOURCE = Files({"app/calc.py": b"SAYS = 'broken'\n", "app/__init__.py": b"", "tests/test_calc.py": b"", "VERSION": b"0\n"})
@@ -65,8 +66,11 @@ class Case:
 
     def __init__(self, engine: Engine, name: str, folder: Path) -> None:
         runtime = DockerRuntime(kind="docker", container=name, image=REPOSITORY, releases=("1",), source="/srv")
+        git(folder, "init", "-q")
+        git(folder, "commit", "-q", "--allow-empty", "-m", "what is deployed")
+        self.commit = git(folder, "rev-parse", "HEAD")
         self.target: Target = a_target(
-            folder, runtime=runtime.model_dump(), configs=[], repository="/r", tests=["pytest"],
+            folder, runtime=runtime.model_dump(), configs=[], repository=str(folder), tests=["pytest"],
             autonomy={"actions": {"patch_code": "auto"}},
         )
         self.blobs = FakeBlobs(lambda _: None)
@@ -77,7 +81,7 @@ class Case:
     async def patch(self, source: Files = SOURCE, changes: dict[str, bytes] | None = None) -> PatchCode:
         changes = changes or FIXED
         job = CodeJob(repository="payments", snapshot=await self.blobs.put(write_archive(source)), tree=tree_digest(source),
-                      commit="c" * 40, command=("pytest",))
+                      commit=self.commit, command=("pytest",))
         diff = await self.blobs.put(make_diff(source, source.changed(dict(changes))))
         ref = await self.blobs.put(job.model_dump_json().encode())
         return PatchCode(diff=diff.digest, base=job.commit, files=tuple(sorted(changes)), job=ref.digest)
@@ -137,7 +141,7 @@ async def test_a_release_whose_file_is_not_the_one_that_the_patch_was_made_for_i
         other = SOURCE.changed({path: b"SAYS = 'another'\n"})
         patch = await case.patch(other, {path: b"SAYS = 'mended'\n"})
         plan = await case.plan(patch)
-        with pytest.raises(StaleTarget, match=f"/srv/{path} is another file in the image than in commit cccccccccccc"):
+        with pytest.raises(StaleTarget, match=f"/srv/{path} is another file in the image than in commit {case.commit[:12]}"):
             await case.hands.prepare(plan)
         with pytest.raises(StaleTarget):
             await case.layers.build(case.target, patch, "1")

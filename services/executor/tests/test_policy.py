@@ -69,6 +69,22 @@ def test_a_value_out_of_bounds_is_refused(tmp_path: Path, value: Any, says: str)
     assert says in made.reasons[0]
 
 
+CHOICES = [
+    ({"type": "int", "choices": ["10", "20"]}, 20, 30), ({"type": "float", "choices": ["0.5"]}, 0.5, 0.7),
+    ({"type": "bool", "choices": ["True"]}, True, False), ({"type": "str", "choices": ["info"]}, "info", "debug"),
+]
+
+
+@pytest.mark.parametrize(("bounds", "good", "bad"), CHOICES)
+def test_choices_are_compared_as_they_are_written_whatever_the_type(
+    tmp_path: Path, bounds: dict[str, Any], good: Any, bad: Any
+) -> None:
+    file = {"name": "main", "path": str(tmp_path / "config.json"), "format": "json", "editable": {"key": bounds}}
+    good_one, bad_one = (SetConfig(file="main", key="key", value=value) for value in (good, bad))
+    assert verdict(tmp_path, good_one, configs=[file]).rung == "auto"
+    assert "key must be one of" in verdict(tmp_path, bad_one, configs=[file]).reasons[0]
+
+
 @pytest.mark.parametrize(
     ("action", "says"),
     [
@@ -148,6 +164,16 @@ def test_in_a_freeze_window_nothing_runs(tmp_path: Path, window: dict[str, Any],
     made = verdict(tmp_path, pool(), policy=a_policy(freeze=[{**window, "why": "holidays"}]), now=at)
     assert (made.rung == "refuse") == frozen
     assert not frozen or made.reasons == ("freeze of rule all: holidays",)
+
+
+@pytest.mark.parametrize("limit", [
+    {"freeze": [{"start": "2026-12-01T00:00:00Z", "end": "2026-12-02T00:00:00Z"}]}, {"max_per_hour": 1}, {"max_steps": 1},
+])
+@pytest.mark.parametrize("rung", ["observe", "suggest", "approve", "auto"])
+def test_limits_are_told_on_every_rung_and_refuse_what_could_be_applied(tmp_path: Path, limit: dict[str, Any], rung: str) -> None:
+    made = verdict(tmp_path, pool(), RELOAD, policy=a_policy(at_most=rung, **limit), facts=Facts((NOW,), True))
+    assert made.rung == (rung if rung in ("observe", "suggest") else "refuse")
+    assert any(word in made.reasons[-1] for word in ("freeze of rule all", "actions per hour", "steps in a plan"))
 
 
 def test_two_persons_lower_auto_to_approve(tmp_path: Path) -> None:

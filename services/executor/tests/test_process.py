@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from autopatch.contract.actions import Action
 from autopatch.contract.errors import OperatorError, Refused, StaleTarget
 from autopatch.contract.plan import Precondition
 from autopatch.contract.target import ProcessRuntime
+from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.runtimes.process import ProcessOfTarget, start_ticks
 from services.executor.ports import Failed
+from services.executor.tests.fakes import FakePatches
+from services.executor.tests.given import NOW, RELEASE, RESTART, a_plan, a_target
 
 SERVICE = """
 import json, os, signal, subprocess, sys, time
@@ -140,6 +144,26 @@ async def test_a_restart_that_was_interrupted_after_the_stop_is_finished(process
         await asyncio.sleep(0.01)
     await process.restart(Precondition(instance=first.instance))
     assert (await process.inspect()).running
+
+
+@pytest.mark.parametrize("action", [RESTART, RELEASE])
+async def test_hands_see_that_a_process_was_stopped_half_way_and_start_it_again(
+    process: ProcessOfTarget, tmp_path: Path, action: Action
+) -> None:
+    hands = TargetHands(a_target(tmp_path, configs=()), process, tmp_path / "locks", lambda: NOW, FakePatches())
+    await process.run_release("r1", Precondition())
+    first = await process.inspect()
+    plan = a_plan(action, instance=first.instance)
+    undo = (await hands.prepare(plan)).undo
+    assert await hands.is_untouched(plan, undo, 0)
+    os.killpg(int(first.instance.split(":")[0]), signal.SIGKILL)
+    while (await process.inspect()).running:
+        await asyncio.sleep(0.01)
+    assert not await hands.has_effect(plan, undo, 0)
+    assert not await hands.is_untouched(plan, undo, 0) and not await hands.is_undone(plan, undo, 0, NOW)
+    await hands.take_back(plan, undo, 0)
+    assert await hands.is_undone(plan, undo, 0, NOW)
+    assert (await process.inspect()).release == "r1"
 
 
 async def test_a_process_that_ignores_the_polite_signal_is_ended_after_the_grace(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator
 import pytest
 from docker import DockerClient
 
+from autopatch.contract.errors import Unavailable
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.runtimes.process import start_ticks
-from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.container import Begun, DockerSandbox
 from services.executor.adapters.sandbox.limits import MIB, Limits
 from services.executor.adapters.sandbox.owner import OWNER, myself, reap
 from services.executor.adapters.workshop.spares import WarmSandbox
@@ -69,6 +70,26 @@ async def test_one_that_was_lost_is_replaced_by_a_new_one(warm: WarmSandbox, ima
     client.api.kill(lost)
     assert outcomes((await bench.run(job, unchanged=1))[0]) == PASSED
     assert await one_waits(client) != lost
+
+
+class Silent(DockerSandbox):
+    """Does not say whether a container still waits."""
+
+    async def waits(self, begun: Begun) -> bool:
+        raise Unavailable("docker", "no answer")
+
+
+async def test_one_of_which_nobody_knows_whether_it_waits_is_removed(engine: Engine, image: str, client: DockerClient) -> None:
+    warm = WarmSandbox(Silent(engine, Limits(output=32 * MIB), runtime="runc"), 1)
+    bench = Bench(warm, image)
+    job = await bench.job(FILES)
+    await bench.run(job, unchanged=1)
+    first = await one_waits(client)
+    assert outcomes((await bench.run(job, unchanged=1))[0]) == PASSED
+    async with asyncio.timeout(20):
+        assert await one_waits(client) != first
+    await warm.close()
+    assert containers(client) == set()
 
 
 async def test_another_image_pushes_out_the_one_that_waits(warm: WarmSandbox, image: str, client: DockerClient) -> None:

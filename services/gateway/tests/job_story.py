@@ -41,6 +41,19 @@ def reproduced() -> ev.Reproduced:
 
 async def fixed(chassis: FakeChassis, incident_id: str, diff: bytes = DIFF) -> Incident:
     """From opened to the end."""
+    await applied(chassis, incident_id, diff)
+    return await told(chassis, incident_id, ("validator", ev.Recovered(tests=AFTER)))
+
+
+async def undone(chassis: FakeChassis, incident_id: str) -> Incident:
+    """What the executor does of a job that was cancelled while its fix was judged."""
+    return await told(
+        chassis, incident_id, ("executor", ev.RollingBack(reason="cancelled")), ("executor", ev.RolledBack(results=()))
+    )
+
+
+async def applied(chassis: FakeChassis, incident_id: str, diff: bytes = DIFF) -> Incident:
+    """From opened to where the fix is judged."""
     tree = (await chassis.log.load(incident_id)).opened.job.tree
     made = plan(tree, diff)
     await chassis.blobs.put(diff)
@@ -50,15 +63,19 @@ async def fixed(chassis: FakeChassis, incident_id: str, diff: bytes = DIFF) -> I
     )
     state = TargetState(target="calc", at=BEGIN, running=False, release=tree)
     cause = Cause(id="defect", summary="double adds 1", confidence=0.9, cites=())
-    steps: tuple[tuple[str, ev.Event], ...] = (
+    return await told(
+        chassis, incident_id,
         ("validator", reproduced()),
         ("diagnosis", ev.Diagnosed(causes=(cause,), evidence=(), state=state, signature="s", model=OFF)),
         ("planner", ev.Planned(plan=made, plan_hash=made.hash, model=OFF)),
         ("executor", ev.Rehearsed(plan_hash=made.hash, rehearsal=Rehearsal(runs=runs, passed=True))),
         ("executor", ev.Applying(plan_hash=made.hash, undo=(), rung="auto", rule="job", rehearsed=True)),
         ("executor", ev.Applied(plan_hash=made.hash, results=(StepResult(step=0, done=True, detail="handed over"),), at=BEGIN)),
-        ("validator", ev.Recovered(tests=AFTER)),
     )
+
+
+async def told(chassis: FakeChassis, incident_id: str, *steps: tuple[str, ev.Event]) -> Incident:
+    """What each room says, a second apart."""
     for room, event in steps:
         chassis.clock.pass_s(1)
         chassis.log.say(incident_id, event, by=room)

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -135,3 +137,66 @@ def test_one_watcher_too_many_begins_nothing(gateway: Served) -> None:
             within(2, lambda: gateway.chassis.log.followers == 2)
             refused = door.post("/v1/repairs?stream=1", json=asked(request_id="3"))
             assert refused.status_code == 503 and len(gateway.chassis.log.stored) == 2
+
+
+class Slow:
+    """An object store that takes its time until `go`."""
+
+    def __init__(self, chassis: FakeChassis, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self.go, self._put = threading.Event(), threading.Event(), chassis.blobs.put
+        monkeypatch.setattr(chassis.blobs, "put", self.put)
+
+    async def put(self, data: bytes) -> Any:
+        self.asked.set()
+        while not self.go.is_set():
+            await asyncio.sleep(0.01)
+        return await self._put(data)
+
+
+def test_a_place_that_was_free_when_a_job_was_asked_for_is_kept_until_it_is_watched(
+    tmp_path: Path, chassis: FakeChassis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(chassis, monkeypatch)
+    with (
+        served(tmp_path, chassis, max_streams=1) as gateway, client(gateway) as door, client(gateway) as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        watched = door.stream("POST", "/v1/repairs?stream=1", json=asked(cancel_on_disconnect=True))
+        begun = pool.submit(watched.__enter__)
+        assert slow.asked.wait(5)
+        with other.stream("GET", "/v1/events") as refused:
+            slow.go.set()
+            assert begun.result(5).status_code == 200 and refused.status_code == 503
+        next(event for event in events(begun.result()) if event.id)
+        watched.__exit__(None, None, None)
+        within(1, lambda: chassis.live.told)
+
+        def free() -> bool:
+            with other.stream("GET", "/v1/events") as answer:
+                return answer.status_code == 200
+
+        within(1, free)
+    assert state(chassis) is State.CANCELLED
+
+
+def test_a_watcher_who_goes_away_before_there_is_a_job_cancels_it_when_there_is(
+    gateway: Served, chassis: FakeChassis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(chassis, monkeypatch)
+    with client(gateway) as door, pytest.raises(httpx2.ReadTimeout):
+        door.post("/v1/repairs?stream=1", json=asked(cancel_on_disconnect=True), timeout=0.3)
+    slow.go.set()
+    within(2, lambda: chassis.live.told)
+    assert state(chassis) is State.CANCELLED
+
+
+def test_a_place_is_free_again_when_the_job_could_not_be_begun(gateway: Served) -> None:
+    with client(gateway) as door:
+        for _ in range(3):
+            assert door.post("/v1/repairs?stream=1", json=asked(archive="AAAA")).status_code == 400
+        gateway.chassis.blobs.down = True
+        for _ in range(3):
+            assert door.post("/v1/repairs?stream=1", json=asked()).json()["error"] == "nats: not connected"
+        gateway.chassis.blobs.down = False
+        with door.stream("POST", "/v1/repairs?stream=1", json=asked()) as answer:
+            assert answer.status_code == 200

@@ -233,6 +233,16 @@ async def test_a_broken_file_does_not_stop_the_rest(store: Store) -> None:
     assert {path for path, _ in await _held(store)} == set(tree)
 
 
+async def test_sources_in_other_encodings_are_found_as_they_read(edge: EdgeStore) -> None:
+    index = _index(edge)
+    await index.replace("shop", {
+        "old.py": "def café():\n    return 'crème'\n".encode("latin-1"),
+        "cyrillic.py": "# -*- coding: cp1251 -*-\ndef счёт():\n    return 1\n".encode("cp1251"),
+    })
+    assert ("old.py", "café") in await _held(edge) and ("cyrillic.py", "счёт") in await _held(edge)
+    assert "crème" in (await _search(index, "café"))[0].text
+
+
 async def test_beyond_the_limits_of_files_and_chunks_the_top_of_the_repository_is_kept(edge: EdgeStore) -> None:
     tree = {f"{'deep/' * n}f{n}.py": f"def f{n}(): pass\n\ndef g{n}(): pass\n".encode() for n in range(6)}
     assert (await _index(edge, files=3).replace("shop", tree)).chunks == 6

@@ -18,7 +18,7 @@ from autopatch.contract.catalogue import ENDINGS, SERVES
 from autopatch.contract.code import CodeJob
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.evidence import BlobRef
-from autopatch.contract.requests import IndexCode, Indexed, Recall, Search
+from autopatch.contract.requests import IndexCode, Indexed, Recall, Recalled, Search
 from autopatch.repair.tree import write_archive
 from services.knowledge.adapters.stores.edge import EdgeStore
 from services.knowledge.adapters.stores.server import ServerStore, by_url
@@ -27,6 +27,7 @@ from services.knowledge.settings import Settings
 from services.knowledge.tests.fakes import SIGNATURE, Clock, heard, until_applied
 
 BOOK = "---\ncauses: [pool_exhausted]\nservice: payment_processor\nactions: [{kind: reload}]\n---\n# Pool exhausted\nraise it\n"
+TOKEN = "what-only-the-gateway-knows"
 QUESTION = Recall(signature=SIGNATURE, target="payments", cause="pool_exhausted")
 
 
@@ -43,7 +44,7 @@ def _chassis() -> Chassis:
 
 
 def _settings(tmp_path: Path, **given: Any) -> Settings:
-    return Settings(**{"folder": str(tmp_path / "qdrant"), "embedder": "none", "runbooks": "", **given})
+    return Settings(**{"folder": str(tmp_path / "qdrant"), "embedder": "none", "runbooks": "", "token": TOKEN, **given})
 
 
 async def _ask(room: Room, question: Recall | Search) -> Any:
@@ -57,6 +58,11 @@ async def _close(room: Room) -> None:
 
 async def _ready() -> dict[str, str]:
     return {}
+
+
+def _served(room: Room, token: str = TOKEN) -> TestClient:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    return TestClient(application("knowledge", room.routers, _ready), headers=headers)
 
 
 def test_the_room_hears_and_serves_what_the_contract_says(tmp_path: Path) -> None:
@@ -128,7 +134,7 @@ async def test_when_qdrant_comes_back_the_runbooks_are_there_before_the_first_an
 
 def test_over_http_documents_are_ingested_searched_and_removed(tmp_path: Path) -> None:
     room = build(_settings(tmp_path), _chassis(), store=EdgeStore(tmp_path / "qdrant"))
-    with TestClient(application("knowledge", room.routers, _ready)) as http:
+    with _served(room) as http:
         body = {
             "documents": [{"source": "a.md", "text": BOOK}, {"source": "b.md", "text": "the disk is full"}],
             "origin": "kb",
@@ -146,6 +152,54 @@ def test_over_http_documents_are_ingested_searched_and_removed(tmp_path: Path) -
         assert http.get("/v1/knowledge/search", params={"q": "x", "kind": "outcome"}).status_code == 422
 
 
+def test_whoever_writes_without_the_gateways_token_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    room = build(_settings(tmp_path), _chassis(), store=EdgeStore(tmp_path / "qdrant"))
+    body = {"documents": [{"source": "pool.md", "text": BOOK}]}
+    with _served(room) as http:
+        http.post("/v1/knowledge/ingest", json={"documents": [{"source": "disk.md", "text": "the disk is full"}]})
+        for sent in ("", "Bearer", "Bearer wrong", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}"):
+            http.headers["Authorization"] = sent
+            for answer in (
+                http.post("/v1/knowledge/ingest", json=body), http.post("/v1/knowledge/ingest", content="{SECRETINPUT"),
+                http.delete("/v1/knowledge/documents", params={"source": "disk.md"}),
+                http.delete("/v1/knowledge/code", params={"repository": "shop"}),
+            ):
+                assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
+                assert "AUTOPATCH_GATEWAY_KNOWLEDGE_TOKEN" in answer.json()["tip"]
+        found = http.get("/v1/knowledge/search", params={"q": "disk pool"}).json()["items"]
+        recalled = http.get("/v1/knowledge/recall", params=QUESTION.model_dump()).json()
+    assert [item["source"] for item in found] == ["disk.md"] and recalled["runbooks"] == []
+
+
+def test_without_a_token_of_its_own_the_room_lets_nobody_write(tmp_path: Path) -> None:
+    room = build(_settings(tmp_path, token=""), _chassis(), store=EdgeStore(tmp_path / "qdrant"))
+    with _served(room, "") as http:
+        for header in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer"}, {"Authorization": f"Bearer {TOKEN}"}):
+            answer = http.post("/v1/knowledge/ingest", json={"documents": [{"source": "a.md", "text": BOOK}]}, headers=header)
+            assert answer.status_code == 401 and "AUTOPATCH_KNOWLEDGE_TOKEN" in answer.json()["tip"]
+        assert http.get("/v1/knowledge/search", params={"q": "pool"}).json()["items"] == []
+
+
+def test_every_route_that_writes_was_tried_without_a_token(tmp_path: Path) -> None:
+    paths = application("knowledge", build(_settings(tmp_path), _chassis()).routers, _ready).openapi()["paths"]
+    writing = {(method, path) for path, methods in paths.items() for method in methods if method != "get"}
+    assert writing == {
+        ("post", "/v1/knowledge/ingest"), ("delete", "/v1/knowledge/documents"), ("delete", "/v1/knowledge/code"),
+    }
+
+
+def test_recall_over_http_answers_as_over_the_bus(tmp_path: Path) -> None:
+    room = build(_settings(tmp_path), _chassis(), store=EdgeStore(tmp_path / "qdrant"))
+    with _served(room) as http:
+        http.post("/v1/knowledge/ingest", json={"documents": [{"source": "pool.md", "text": BOOK}]})
+        http.portal.call(room.handlers[ev.Recovered], heard([*until_applied(), ev.Recovered(comparisons=())]))  # type: ignore[union-attr]
+        asked = {"target": "payments", "signature": SIGNATURE, "cause": "pool_exhausted"}
+        recalled = Recalled.model_validate(http.get("/v1/knowledge/recall", params=asked).json())
+        assert recalled == http.portal.call(_ask, room, QUESTION)  # type: ignore[union-attr]
+        assert http.get("/v1/knowledge/recall", params={"target": "payments", "signature": SIGNATURE}).status_code == 422
+    assert [lesson.recovered for lesson in recalled.lessons] == [1] and [b.name for b in recalled.runbooks] == ["pool"]
+
+
 async def test_a_job_is_indexed_found_over_http_and_forgotten(tmp_path: Path) -> None:
     chassis, store = _chassis(), EdgeStore(tmp_path / "qdrant")
     archive = write_archive({"pay.py": b"def refund(total):\n    return total\n"})
@@ -158,7 +212,7 @@ async def test_a_job_is_indexed_found_over_http_and_forgotten(tmp_path: Path) ->
     job = CodeJob(repository="shop", snapshot=BlobRef(name="n", size=1, digest="d"), tree="t", command=("pytest",))
     assert (await room.responders[IndexCode](IndexCode(job=job))) == Indexed(chunks=1, changed=1)
     served = ASGITransport(application("knowledge", room.routers, _ready))
-    async with AsyncClient(transport=served, base_url="http://room") as http:
+    async with AsyncClient(transport=served, base_url="http://room", headers={"Authorization": f"Bearer {TOKEN}"}) as http:
         found = await http.get("/v1/knowledge/search", params={"q": "refund", "kind": "code", "target": "shop"})
         assert [item["id"] for item in found.json()["items"]] == ["pay.py:1-2"]
         gone = await http.delete("/v1/knowledge/code", params={"repository": "shop"})
@@ -170,7 +224,7 @@ async def test_a_job_is_indexed_found_over_http_and_forgotten(tmp_path: Path) ->
 async def test_minilm_finds_by_meaning_what_shares_no_word(tmp_path: Path) -> None:
     room = build(_settings(tmp_path, embedder="minilm", folder=str(tmp_path / "q")), _chassis())
     await room.on_start[0]()
-    with TestClient(application("knowledge", room.routers, _ready)) as http:
+    with _served(room) as http:
         texts = [
             "All database connections are in use and callers queue.",
             "The TLS certificate has expired.",

@@ -187,10 +187,10 @@ def _printed(repository: Repository, changes: Mapping[str, bytes | None], script
     return done.stdout
 
 
-def opened(rooms: Rooms, *places: Place, issue: str = "", **job: Any) -> list[ev.Event]:
-    """A job up to its diagnosis; red by what its tests say now."""
+def opened(rooms: Rooms, *places: Place, issue: str = "", seconds: float = 0.0, **job: Any) -> list[ev.Event]:
+    """A job up to its diagnosis; red by what its tests say now, in so many seconds."""
     repository, tree = rooms.repository, rooms.repository.tree
-    red = Report(ended="finished", exit_code=1, cases=tuple(repository.run({}, ())))
+    red = Report(ended="finished", exit_code=1, cases=tuple(repository.run({}, ())), seconds=seconds)
     runs = Reports(runtime="runc", image="i", reports=tuple(red.model_copy(update={"run": n}) for n in range(3)))
     made = CodeJob(
         repository="shop", snapshot=rooms.blobs.keep(write_archive(tree)), tree=tree_digest(tree), command=("pytest", "-q"),

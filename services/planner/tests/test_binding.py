@@ -123,6 +123,20 @@ def test_what_the_target_does_not_allow_or_need_is_turned_down_with_why(action: 
     assert why in _why_not(action, **facts)
 
 
+@pytest.mark.parametrize(("bounds", "now", "good", "bad"), [
+    ({"type": "int", "choices": ["10", "20"]}, 10, 20, 30), ({"type": "float", "choices": ["0.5"]}, 0.1, 0.5, 0.7),
+    ({"type": "bool", "choices": ["True"]}, False, True, False), ({"type": "str", "choices": ["info"]}, "warn", "info", "debug"),
+])
+def test_choices_are_compared_as_they_are_written_whatever_the_type(
+    bounds: dict[str, Any], now: Any, good: Any, bad: Any
+) -> None:
+    file = {"name": "main", "path": "main.json", "format": "json", "editable": {"key": bounds}}
+    seen = {"file": "main", "digest": "d", "values": {"key": now}}
+    given: dict[str, Any] = {"target": target(configs=[file]), "state": state(configs=[seen])}
+    assert _plan(_set("key", good), **given).steps[0].action == _set("key", good)
+    assert "key must be one of" in _why_not(_set("key", bad), **given)
+
+
 def test_one_bad_step_turns_the_whole_candidate_down() -> None:
     assert "at most 50" in _why_not(Reload(), _set("database.pool_size", 99)) and _why_not() == "it names no action"
 

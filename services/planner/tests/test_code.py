@@ -101,8 +101,8 @@ def world(source: bytes = SOURCE, tests: dict[str, str] | None = None, *books: R
     return World(Repository({"calc.py": source}, tests or {**GREEN, **RED}), books or (book(),), **changed)
 
 
-async def say(it: World, events: list[ev.Event] | None = None, **target: Any) -> ev.Event:
-    room = build(Settings(), it.chassis(fakes.target(**TARGET | target)))
+async def say(it: World, events: list[ev.Event] | None = None, *, max_attempts: int = 3, **target: Any) -> ev.Event:
+    room = build(Settings(max_attempts=max_attempts), it.chassis(fakes.target(**TARGET | target)))
     said = fakes.heard(events or fakes.until_diagnosed())
     [event] = await room.handlers[type(said.event)](said)
     return event
@@ -173,6 +173,17 @@ async def test_a_patch_that_did_not_recover_the_target_is_not_tried_again() -> N
     second = await planned(it, [*fakes.until_diagnosed(), *fakes.rolled_back_attempt(*tried, made=first.plan)])
     before, after = (apply_diff(_diff(it, event), it.repository.tree) for event in (first, second))
     assert before != after
+
+
+async def test_after_three_patches_that_failed_there_is_no_fourth_whatever_the_setting() -> None:
+    it = world(SOURCE, {f"{ATTACHED}::test_one": "add(1, 1) == 1"})
+    made = (await planned(it)).plan
+    events = [*fakes.until_diagnosed(), *fakes.failed_rehearsal(made) * 2]
+    assert (await planned(it, events, max_attempts=9)).plan != made
+    it.asked.clear()
+    event = await say(it, [*events, *fakes.failed_rehearsal(made)], max_attempts=9)
+    assert isinstance(event, ev.Escalated) and "3 patches of the code failed" in event.reason
+    assert not [request for request in it.asked if isinstance(request, Snapshot | RunTests)]
 
 
 def _diff(it: World, event: ev.Planned) -> bytes:

@@ -47,6 +47,13 @@ async def test_many_passing_tests_are_run_only_on_what_healed_the_failing_ones()
     assert first.job.test_s < later[0].job.test_s and later[0].only == ()
 
 
+@pytest.mark.parametrize(("seconds", "test_s"), [(0.2, 1), (4, 8), (50, 10)])
+async def test_candidates_of_a_repository_that_begins_slowly_may_begin_slowly_too(seconds: float, test_s: float) -> None:
+    rooms = easy()
+    await plan(rooms, opened(rooms, seconds=seconds))
+    assert rooms.runs[0].enough and rooms.runs[0].job.test_s == pytest.approx(test_s, abs=0.1)
+
+
 async def test_an_edit_that_breaks_what_passed_is_not_planned() -> None:
     tests = {"t::test_two": "add(1, 2) == 3", **{f"t::keeps{n}": f"add({n}, 0) == {n}" for n in range(20)}}
     rooms = Rooms(Repository({"calc.py": ADD}, tests))

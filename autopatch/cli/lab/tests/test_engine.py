@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autopatch.cli.lab.docker import Engine
-from autopatch.cli.lab.payments import CALM, Payments
+from autopatch.cli.lab.docker import LABEL, Engine, left
+from autopatch.cli.lab.payments import CALM, IMAGE, Payments
 from autopatch.contract.errors import Unavailable
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -53,3 +53,14 @@ def test_the_service_breaks_and_is_put_back_and_nothing_stays(engine: Engine, tm
     finally:
         service.stop()
     assert engine.containers(f"test-{tmp_path.name}") == []
+
+
+def test_a_container_that_a_lab_left_is_told_to_nobody_but_that_lab(engine: Engine, tmp_path: Path) -> None:
+    lab = f"test-{tmp_path.name}"
+    made = engine.docker("create", "--network", "none", "--label", f"{LABEL}={lab}", f"{IMAGE}:1")
+    try:
+        assert left(engine.host, lab) == [f"container {made[:12]}"]
+        assert left(engine.host, f"{lab}-2") == []
+    finally:
+        engine.remove([made])
+    assert left(engine.host, lab) == []

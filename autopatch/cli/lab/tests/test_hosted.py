@@ -11,7 +11,7 @@ import pytest
 
 from autopatch.cli import locks
 from autopatch.cli.lab.docker import Engine
-from autopatch.cli.lab.hosted import Hosted, end, kept
+from autopatch.cli.lab.hosted import Hosted, end, kept, left
 from autopatch.cli.lab.lab import LOCK
 from autopatch.contract.errors import Unavailable
 
@@ -80,10 +80,10 @@ def test_a_kept_lab_outlives_its_starter_and_is_found_and_ended(tmp_path: Path) 
     assert owner.wait() == 0 and told
     owner.stdout.close()
     assert all(Path(f"/proc/{pid}").exists() for pid in json.loads(told[0])["pids"].values())
-    ((folder, pid),) = kept(tmp_path)
-    assert folder == tmp_path / "lab-1"
+    ((places, pid),) = kept(tmp_path)
+    assert places.folder == str(tmp_path / "lab-1")
     end(pid)
-    assert wait_gone(tmp_path, 5) == [] and kept(tmp_path) == []
+    assert wait_gone(tmp_path, 5) == [] and left(places) == [] and kept(tmp_path) == []
 
 
 def test_what_fails_in_the_lab_is_told_with_its_reason(tmp_path: Path) -> None:

@@ -16,13 +16,7 @@ from autopatch.contract.target import Target
 from services.executor.adapters.code.sources import still_there
 from services.executor.adapters.delivery.checks import demand
 from services.executor.adapters.delivery.copies import (
-    contents,
-    diff,
-    release_after,
-    restored,
-    spliced,
-    undo_records,
-    with_patched,
+    contents, diff, release_after, restored, spliced, undo_records, with_patched,
 )
 from services.executor.adapters.delivery.files import fence, read, replace, resolve
 from services.executor.adapters.delivery.runtime import Runtime
@@ -35,9 +29,7 @@ Records = Sequence[UndoRecord]
 class TargetHands:
     """Files by splicing, everything else by the target's runtime."""
 
-    def __init__(
-        self, target: Target, runtime: Runtime, locks: Path, now: Callable[[], datetime], code: PatchesReleases
-    ) -> None:
+    def __init__(self, target: Target, runtime: Runtime, locks: Path, now: Callable[[], datetime], code: PatchesReleases) -> None:
         """`locks`: folder of the fences of this machine."""
         self._target = target
         self._runtime = runtime
@@ -121,14 +113,27 @@ class TargetHands:
         edited = any(r.kind == "splice" for r in undo)
         if record.kind == "splice":
             return self._digest(record.file) in {r.digest_before for r in undo[: step + 1] if r.file == record.file}
+        if isinstance(action, Reload):
+            return not edited
+        runs = await self._runtime.inspect()
         if record.kind == "release":
-            runs = await self._runtime.inspect()
             return runs.running and runs.release == record.release and not runs.half_way
-        if isinstance(action, Restart) and edited:
-            runs = await self._runtime.inspect()
-            untouched = runs.instance == plan.steps[step].precondition.instance
-            return runs.running and (untouched or (runs.started_at is not None and runs.started_at >= since))
-        return not (isinstance(action, Reload) and edited)
+        same = runs.instance == plan.steps[step].precondition.instance
+        if not edited:  # the same instance, stopped, is a restart that was cut off
+            return runs.running or not same
+        return runs.running and (same or (runs.started_at is not None and runs.started_at >= since))
+
+    async def is_untouched(self, plan: Plan, undo: Records, step: int) -> bool:
+        """What does not run may have been stopped by this very step, half way. A reload alone changes nothing."""
+        record = undo[step]
+        if record.kind == "splice":
+            return self._digest(record.file) == next(r.digest_before for r in undo if r.file == record.file)
+        if isinstance(plan.steps[step].action, Reload):
+            return True
+        runs = await self._runtime.inspect()
+        instance = plan.steps[step].precondition.instance
+        same = runs.release == record.release if record.kind == "release" else runs.instance == instance
+        return same and (runs.running or runs.unwell) and not runs.half_way
 
     async def take_back(self, plan: Plan, undo: Records, step: int) -> str:
         """The opposite of one step; after a configuration was put back, reload and restart are done again."""

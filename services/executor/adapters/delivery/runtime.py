@@ -10,7 +10,10 @@ from autopatch.contract.plan import Precondition
 
 @dataclass(frozen=True)
 class RuntimeState:
-    """`instance` changes with every start: container or process id and start time. `half_way`: a release change was cut off."""
+    """`instance` changes with every start: container or process id and start time. `half_way`: a release change was cut off.
+
+    `unwell`: it is there and not `running`, by its own health check only.
+    """
 
     running: bool
     release: str = ""
@@ -18,6 +21,7 @@ class RuntimeState:
     started_at: datetime | None = None
     released_at: datetime | None = None
     half_way: bool = False
+    unwell: bool = False
 
 
 class Runtime(Protocol):

@@ -1,6 +1,11 @@
-"""What a repository needs installed, by the files that say so, and whether an image has it. No input or output."""
+"""What a repository needs installed, by the files that say so, and whether an image has it. No input or output.
+
+pip takes ready-made packages only from an index: what a URL or a path names it would build, by code of its own. So nothing but
+names and versions is ever handed on to it.
+"""
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +22,8 @@ GROUPS = ("test", "tests", "testing", "dev")
 _OTHER_PURPOSES = ("doc", "lint", "release", "bench", "deploy")
 LIST = "import importlib.metadata as m, json; print(json.dumps({d.metadata['Name']: d.version for d in m.distributions()}))"
 """A Python program that prints what is installed."""
+_CONTINUED = re.compile(r"^(?:.*\\\n)+.*", re.M)
+_FROM_ELSEWHERE = re.compile(r"^(?:-e ?|--editable[ =])(?=\S*:)")
 
 
 @dataclass(frozen=True)
@@ -28,12 +35,15 @@ class Needs:
 
 
 def python_needs(tree: Tree) -> Needs:
-    """Of requirements files and pyproject.toml. Raises ValueError with the file's name for one that cannot be read."""
+    """Of requirements files and pyproject.toml, what is for machines of this kind.
+
+    Raises ValueError with the file's name for one that cannot be read, and with the line for what is no name with versions.
+    """
     files = {path: data for path, data in tree.items() if _is_requirements(path)}
     lines = [line for path, data in sorted(files.items()) for line in _lines(path, data)]
     if "pyproject.toml" in tree:
-        lines += _of_project(tree["pyproject.toml"])
-    return only(lines)
+        lines += [("pyproject.toml", line) for line in _of_project(tree["pyproject.toml"])]
+    return only([needed for where, line in lines if (needed := _needed(where, line))])
 
 
 def only(lines: Sequence[str]) -> Needs:
@@ -55,21 +65,27 @@ def node_needs(tree: Tree) -> Needs:
 
 
 def lacking(needs: Needs, installed: Mapping[str, str]) -> list[str]:
-    """Requirements that an image with these distributions does not meet; what is no plain requirement counts as one."""
+    """Requirements that an image with these distributions does not meet."""
     known: dict[str, str] = {canonicalize_name(name): version for name, version in installed.items()}
-    return [line for line in needs.lines if not _met(line, known)]
+    return [line for line in needs.lines if not _met(Requirement(line), known)]
 
 
-def _met(line: str, known: Mapping[str, str]) -> bool:
+def _met(requirement: Requirement, known: Mapping[str, str]) -> bool:
+    version = known.get(canonicalize_name(requirement.name))
+    return version is not None and not requirement.extras and requirement.specifier.contains(version, True)
+
+
+def _needed(where: str, line: str) -> str:
+    """The requirement as it was understood; '' for one that is for other machines."""
     try:
         requirement = Requirement(line)
-    except InvalidRequirement:
-        return False
-    if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
-        return True
-    version = known.get(canonicalize_name(requirement.name))
-    plain = not requirement.extras and not requirement.url
-    return version is not None and plain and requirement.specifier.contains(version, True)
+        if requirement.marker and not requirement.marker.evaluate({"extra": ""}):
+            return ""
+        if requirement.url or "/" in str(requirement.specifier):
+            raise InvalidRequirement(line)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{where}: {line[:200]!r} is no package's name with versions, and nothing else is installed") from None
+    return str(requirement)
 
 
 def _is_requirements(path: str) -> bool:
@@ -79,12 +95,17 @@ def _is_requirements(path: str) -> bool:
     return (folder == "." and "requirements" in name) or folder == "requirements"
 
 
-def _lines(path: str, data: bytes) -> Iterator[str]:
-    """Without comments, references to files that are read anyway, the repository itself, and options of the installer."""
-    for line in data.decode(errors="replace").replace("\\\n", " ").splitlines():
-        line = " ".join(line.split(" #")[0].split(" --hash")[0].split())
+def _lines(path: str, data: bytes) -> Iterator[tuple[str, str]]:
+    """Where each requirement stands, and itself.
+
+    Without comments, hashes, options of the installer, files that are read anyway, and folders of the repository itself.
+    """
+    text = "\n".join(data.decode("utf-8-sig", "replace").splitlines())
+    joined = _CONTINUED.sub(lambda lines: lines[0].replace("\\\n", " ") + "\n" * lines[0].count("\\\n"), text)
+    for number, line in enumerate(joined.split("\n"), 1):
+        line = _FROM_ELSEWHERE.sub("", " ".join(line.split())).split(" #")[0].split(" --")[0]
         if line and not line.startswith(("#", "-", ".")):
-            yield line
+            yield f"{path}, line {number}", line
 
 
 def _of_project(data: bytes) -> list[str]:

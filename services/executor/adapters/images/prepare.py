@@ -1,6 +1,7 @@
 """Images with a repository's dependencies: installed once, with network, by programs of ours; cached by what they were made of.
 
-Only ready-made packages are unpacked (wheels; npm without scripts), so nothing of a repository or its dependencies runs here.
+Only ready-made packages are unpacked (wheels of an index; npm without scripts), and neither pip nor npm can start a process, so
+nothing of a repository or its dependencies runs here: what ran would have network, and the image that judges in its hands.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from pathlib import Path
 from docker import DockerClient
 from docker.errors import APIError, ImageNotFound, NotFound
 
+from autopatch.chassis.redaction import redact
 from autopatch.contract.code import CodeJob
 from autopatch.contract.errors import AutoPatchError, Unavailable
 from autopatch.contract.model import canonical, digest
@@ -38,13 +40,14 @@ KEPT = 20
 """Prepared images that outlive the next one, newest first."""
 LIMIT_S = 600
 _HERE = "/prepare"
+_OURS = ("alone.py", "alone.cjs")
 _PYTHON = (
-    f"python3 -m pip install --quiet --no-input --only-binary :all: --root-user-action ignore --target {SITE} "
+    f"python3 {_HERE}/alone.py install --quiet --no-input --only-binary :all: --root-user-action ignore --target {SITE} "
     f"-r {_HERE}/requirements.txt"
 )
 _NODE = (
-    f"cd {_HERE} && npm $(test -e package-lock.json && echo ci || echo install) --ignore-scripts --no-audit --no-fund "
-    "&& mv node_modules /"
+    f"cd {_HERE} && export NODE_OPTIONS='--require {_HERE}/alone.cjs' && "
+    "npm $(test -e package-lock.json && echo ci || echo install) --ignore-scripts --no-audit --no-fund && mv node_modules /"
 )
 _PASSED_ON = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
 
@@ -77,7 +80,7 @@ class Images:
         try:
             needs = python_needs(tree) if job.toolchain == "python" else node_needs(tree)
         except ValueError as error:
-            raise CannotPrepare(str(error)) from error
+            raise CannotPrepare(redact(str(error)), tip=_OWN) from error
         if not needs.lines:
             return base
         base_id = await self._engine.do(lambda client: _id(client, base))
@@ -103,7 +106,8 @@ class Images:
     async def _make(self, name: str, base: str, toolchain: str, needs: Needs, made_of: str) -> None:
         """Installs into a container of the base, and keeps that as an image. Cancelled or failed, nothing is left."""
         container = f"autopatch-prepare-{uuid.uuid4().hex[:12]}"
-        files_in = {**needs.files, **await asyncio.to_thread(self._settings)}
+        ours = {path: files(__package__).joinpath(path).read_bytes() for path in _OURS}
+        files_in = {**needs.files, **await asyncio.to_thread(self._settings), **ours}
         content = {f"{_HERE[1:]}/{path}": data for path, data in files_in.items()}
         command = f". {_HERE}/environment; {_PYTHON if toolchain == 'python' else _NODE}; code=$?; rm -rf {_HERE}; exit $code"
         try:
@@ -111,7 +115,7 @@ class Images:
             code = await self._engine.do(lambda client: int(client.api.wait(container)["StatusCode"]), timeout_s=LIMIT_S)
             if code:
                 said = await self._engine.do(lambda client: client.api.logs(container).decode(errors="replace"))
-                raise CannotPrepare(f"the dependencies cannot be installed: {_last(said)}", tip=_TIP)
+                raise CannotPrepare(f"the dependencies cannot be installed: {redact(_last(said))}", tip=_TIP)
             await self._engine.surely(lambda client: _commit(client, container, name, made_of))
         except APIError as error:
             raise Unavailable("docker", f"the image {name} could not be made: {error.explanation or error}") from error
@@ -119,7 +123,8 @@ class Images:
             await asyncio.shield(asyncio.ensure_future(self._engine.do(lambda client: remove(client, container))))
 
 
-_TIP = "the package index must be reachable from the machine of the executor; or name an image that has them"
+_OWN = "--image names an image of your own, with everything that the tests need"
+_TIP = "the package index must be reachable from the machine of the executor; or name an image that has them: --image"
 
 
 def _id(client: DockerClient, image: str) -> str:

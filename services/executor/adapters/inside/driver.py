@@ -86,13 +86,14 @@ class Runs:
     def _report(self, run: dict[str, Any]) -> dict[str, Any]:
         """Runs the tests; a test that takes too long is given up with its child, and another child runs the rest."""
         begun = time.monotonic()
-        watch = Watch(self._test_s, min(self._deadline, begun + self._request["suite_s"]), not run["trial"])
+        trial, deadline = bool(run["trial"]), min(self._deadline, begun + self._request["suite_s"])
+        watch = Watch(self._test_s, deadline, not trial, trial and bool(self._request["only"]))
         while True:
             problem = self._copies.lay_out(run["changes"], self._kind == "node")
             if problem:
                 watch.fail(problem)
             else:
-                watch.follow(*self._born(run, watch.known()))
+                watch.follow(*self._born(run, watch))
             self._tidy = kill_all() and clean()
             if not (watch.again and self._tidy):
                 break
@@ -100,14 +101,14 @@ class Runs:
         report.update(trial=run["trial"], run=run["run"], seconds=round(time.monotonic() - begun, 3))
         return report
 
-    def _born(self, run: dict[str, Any], skip: list[str]) -> tuple[int, int, int, int, str]:
+    def _born(self, run: dict[str, Any], watch: Watch) -> tuple[int, int, int, int, str]:
         """Child, pipes of its reports, its output and its stack, and the token that its reports bear."""
         token = os.urandom(16).hex()
         (reports, reports_in), (output, output_in), (stack, stack_in) = os.pipe(), os.pipe(), os.pipe()
-        asked, trial = self._request, bool(run["trial"])
+        asked = self._request
         wanted = {
-            "command": asked["command"], "kind": self._kind, "only": asked["only"], "skip": skip, "run": run["run"],
-            "coverage": asked["coverage"] and not trial, "until_failure": trial and bool(asked["only"]), "test_s": self._test_s,
+            "command": asked["command"], "kind": self._kind, "only": asked["only"], "skip": watch.known(), "run": run["run"],
+            "coverage": asked["coverage"] and not run["trial"], "until_failure": watch.until_failure, "test_s": self._test_s,
         }
         pid = os.fork()
         if pid == 0:

@@ -6,7 +6,7 @@ import json
 import os
 import selectors
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from .listeners.telling import COMMAND, stack_frames
@@ -17,15 +17,16 @@ REPORTS = 16 * 1024 * 1024
 """Bytes that the reports of one child may have."""
 RESTARTS = 40
 _SLACK_S = 0.3
+_START_S = 10
 _READY = 3
-"""A candidate has so many times a test's limit from start to first test, and from test to test."""
+"""A candidate has so many times a test's limit from start to first test, and from test to test, and `_START_S` at least."""
 
 
 class Watch:
     """One run, over as many children as it takes. `patient`: the time before its first test counts to the whole run only."""
 
-    def __init__(self, test_s: float, deadline: float, patient: bool) -> None:
-        self._test_s, self._deadline, self._patient = test_s, deadline, patient
+    def __init__(self, test_s: float, deadline: float, patient: bool, until_failure: bool) -> None:
+        self._test_s, self._deadline, self._patient, self.until_failure = test_s, deadline, patient, until_failure
         self._cases: dict[str, dict[str, Any]] = {}
         self._covered: dict[str, dict[str, Any]] = {}
         self._ended, self._problem = "lost", ""
@@ -48,9 +49,7 @@ class Watch:
         self._children += 1
         self._at, self._since, self._finished = "", time.monotonic(), False
         self._token, self._rest, self._stack, self._size = token.encode() + b" ", b"", b"", 0
-        self._sinks: dict[int, Callable[[bytes], None]] = {
-            reports: self._report, output: self._output.add, stack: self._add_stack,
-        }
+        self._sinks = {reports: self._report, output: self._output.add, stack: self._add_stack}
         with selectors.DefaultSelector() as selector:
             for fd in self._sinks:
                 os.set_blocking(fd, False)
@@ -86,7 +85,7 @@ class Watch:
     def _limit(self) -> float:
         if self._at:
             return self._test_s
-        return float("inf") if self._patient else _READY * self._test_s
+        return float("inf") if self._patient else max(_START_S, _READY * self._test_s)
 
     def _read(self, fd: int) -> bool:
         """A little at a time: who writes without end must not keep us from the clock."""
@@ -147,12 +146,12 @@ class Watch:
             self._ended = "timed_out"
             self._give_up("timed_out", "the run took longer than it may")
             if not late:
-                self._problem = self._problem or f"no test was begun in {_READY * self._test_s:g} s"
+                self._problem = self._problem or f"no test was begun in {self._limit():g} s"
         elif status is None:
             self._next("timed_out", f"it took longer than {self._test_s:g} s")
         else:
             why = _how(status)
-            self._ended = "out_of_memory" if "memory" in why else "lost"
+            self._ended = "out_of_memory" if "memory" in why else "lost" if self._patient else "finished"
             if self._at:
                 self._next("error", f"the tests' process ended while it ran ({why})")
             else:
@@ -160,9 +159,11 @@ class Watch:
 
     def _next(self, outcome: str, message: str) -> None:
         self._give_up(outcome, message)
-        self.again = self._at != COMMAND and self._children < RESTARTS
-        if self._children >= RESTARTS:
-            self.fail(f"{RESTARTS} tests ended their process or took too long")
+        self.again = self._at != COMMAND and not self.until_failure and self._children < RESTARTS
+        if self.until_failure:
+            self._ended = "finished"  # as after any other failure
+        elif self._children >= RESTARTS:
+            self._ended, self._problem = "timed_out", f"{RESTARTS} tests ended their process or took too long"
 
     def _give_up(self, outcome: str, message: str) -> None:
         if self._at:
@@ -176,9 +177,8 @@ def all_passed(report: dict[str, Any], only: Sequence[str]) -> bool:
     outcomes = {case["id"]: case["outcome"] for case in report["cases"]}
     if report["problem"] or report["ended"] != "finished" or not outcomes:
         return False
-    if only:
-        return all(outcomes.get(test) == "passed" for test in only)
-    return all(outcome in ("passed", "skipped") for outcome in outcomes.values())
+    fine = ("passed",) if only else ("passed", "skipped")
+    return all(outcomes.get(test) in fine for test in only or outcomes)
 
 
 class Kept:

@@ -170,7 +170,9 @@ class ContainerOfTarget:
         repository, _, tag = str(attrs["Config"]["Image"]).rpartition(":")
         started = str(attrs["State"]["StartedAt"])
         release, instance = tag if repository == self._spec.image else "", f"{attrs['Id'][:12]}@{started}"
-        return RuntimeState(_running(attrs), release, instance, _time(started), _time(attrs["Created"]))
+        running = _running(attrs)
+        unwell = bool(attrs["State"].get("Running")) and not running
+        return RuntimeState(running, release, instance, _time(started), _time(attrs["Created"]), unwell=unwell)
 
 
 def _running(attrs: Attrs | None) -> bool:

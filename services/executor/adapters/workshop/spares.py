@@ -24,13 +24,21 @@ class WarmSandbox:
         self._leaving: set[asyncio.Task[None]] = set()
 
     async def run(self, job: Job) -> Outcome:
-        """As DockerSandbox does it. Raises Unavailable."""
+        """As DockerSandbox does it. The next one is begun meanwhile; a cancelled run takes it along. Raises Unavailable."""
         async with self._sandbox.slots:
             begun = await self._taken(job) or await self._sandbox.begin(job)
-            outcome = await self._sandbox.finish(begun, job)
-        if job.base and self._kept:
-            self._prepare(_kind(job))
-        return outcome
+            if job.base and self._kept:
+                self._prepare(_kind(job))
+            finishing = asyncio.ensure_future(self._sandbox.finish(begun, job))
+            try:
+                await asyncio.wait({finishing})
+            except asyncio.CancelledError:
+                finishing.cancel()
+                spare = self._waiting.pop(_kind(job), None)
+                gone = [finishing, *([self._leave(spare)] if spare else [])]
+                await asyncio.shield(asyncio.gather(*gone, return_exceptions=True))
+                raise
+            return finishing.result()
 
     async def close(self) -> None:
         """Removes what waits."""
@@ -47,12 +55,12 @@ class WarmSandbox:
             begun = await asyncio.shield(task)
             if await self._sandbox.waits(begun):
                 return begun
-            self._leave(task)
         except asyncio.CancelledError:
             self._leave(task)
             raise
         except AutoPatchError as error:
             log.warning("no container waits", reason=str(error))
+        self._leave(task)
         return None
 
     def _prepare(self, kind: Job) -> None:
@@ -69,14 +77,16 @@ class WarmSandbox:
         if self._waiting.get(kind) is task:
             self._leave(self._waiting.pop(kind))
 
-    def _leave(self, task: Waiting) -> None:
+    def _leave(self, task: Waiting) -> asyncio.Task[None]:
         async def leave() -> None:
-            with suppress(AutoPatchError):
+            task.cancel()  # what is being begun removes itself
+            with suppress(AutoPatchError, asyncio.CancelledError):
                 await self._sandbox.drop(await task)
 
         leaving = asyncio.ensure_future(leave())
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
+        return leaving
 
 
 def _kind(job: Job) -> Job:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
-from fastapi import HTTPException, Request, Response
+from fastapi import Depends, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -48,7 +48,7 @@ def door(tokens: TokenFile, max_body_bytes: int) -> type[APIRoute]:
     return Door
 
 
-def needs(deed: Deed) -> Callable[[Request], Caller]:
+def needs(deed: Deed) -> Any:
     """A dependency: the caller, if they may do this."""
 
     def check(request: Request) -> Caller:
@@ -56,7 +56,7 @@ def needs(deed: Deed) -> Callable[[Request], Caller]:
         permit(caller, deed)
         return caller
 
-    return check
+    return Depends(check)
 
 
 def told(error: AutoPatchError) -> Response:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import structlog
@@ -35,35 +35,32 @@ class Streams:
         self._heartbeat_s = heartbeat_s
         self._send_timeout_s = send_timeout_s
         self._closing = asyncio.Event()
-        self.open = 0
+        self._places = set[ExitStack]()
 
     async def close(self) -> None:
         """Ends every stream; the readers come back to whoever serves next."""
         self._closing.set()
 
-    def admit(self) -> None:
-        """Raises Unavailable when there are too many readers."""
-        if self.open >= self._most:
+    def admit(self) -> ExitStack:
+        """A place, which closing gives back and `response` takes over. Raises Unavailable when there are too many readers."""
+        if len(self._places) >= self._most:
             raise Unavailable("gateway", f"{self._most} live streams are open already", tip="try again later, or poll")
+        place = ExitStack()
+        self._places.add(place)
+        place.callback(self._places.discard, place)
+        return place
 
     def response(
-        self, after: int, incident_id: str, *, until: Until = _for_ever, gone: Callable[[], None] = lambda: None
+        self, place: ExitStack, after: int, incident_id: str, *, until: Until = _for_ever, gone: Callable[[], None] = lambda: None
     ) -> EventSourceResponse:
-        """`gone` is called when the reader leaves before the stream has ended. Raises Unavailable when there are too many."""
-        self.admit()
+        """In a place from `admit`. `gone` is called when the reader leaves before the stream has ended."""
         ended = asyncio.Event()
         events = self._events(after, incident_id, until, ended)
         made = _Response(events, ping=self._heartbeat_s, send_timeout=self._send_timeout_s, sep="\n")
-        made.left = lambda: None if ended.is_set() else gone()
+        made.place, made.left = place.pop_all(), lambda: None if ended.is_set() else gone()
         return made
 
-    async def _events(
-        self, after: int, incident_id: str, until: Until, ended: asyncio.Event
-    ) -> AsyncIterator[ServerSentEvent]:
-        if self.open >= self._most:
-            yield _failed("too many live streams")
-            return
-        self.open += 1
+    async def _events(self, after: int, incident_id: str, until: Until, ended: asyncio.Event) -> AsyncIterator[ServerSentEvent]:
         source = self._log.follow(after, incident_id)
         closing = asyncio.create_task(self._closing.wait())
         try:
@@ -76,7 +73,6 @@ class Streams:
         except AutoPatchError as error:
             yield _failed(str(error)[:400])
         finally:
-            self.open -= 1
             closing.cancel()
             if hasattr(source, "aclose"):
                 with suppress(RuntimeError):  # a reader that left twice: the step that was cancelled closes it as it ends
@@ -85,12 +81,14 @@ class Streams:
 
 
 class _Response(EventSourceResponse):
-    left: Callable[[], None] = staticmethod(lambda: None)
+    place: ExitStack
+    left: Callable[[], None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The reader that is too slow is dropped; it comes back with the id of the last event that it got."""
         try:
-            await super().__call__(scope, receive, send)
+            with self.place:
+                await super().__call__(scope, receive, send)
         except SendTimeoutError:
             log.warning("slow reader dropped", client=str((scope.get("client") or ("",))[0]))
         self.left()

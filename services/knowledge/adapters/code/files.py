@@ -2,6 +2,9 @@
 
 import re
 
+from autopatch.contract.errors import ContractError
+from autopatch.repair.tree import text_of
+
 LARGEST = 256 * 1024
 """Bytes. Larger files are data."""
 FOLDERS = frozenset({
@@ -14,6 +17,7 @@ _GENERATED = re.compile(
     r"^[ \t\"']*(?:#|//|/\*|\*|--|;|%|<!--).*"
     r"(?:\bDO NOT (?:EDIT|MODIFY)\b|@generated\b|\bauto-?generated (?:by|from|file|code)\b)", re.M | re.I,
 )
+_CONTROL = re.compile(r"[\0-\x08\x0e-\x1f\x7f]")
 _HEAD = (20, 300)  # lines, and characters of each
 _LONG_LINE = 2_000  # characters: minified, when lines are long on average too
 _LONG_ON_AVERAGE = 500
@@ -28,12 +32,12 @@ def left_out(path: str, data: bytes) -> str:
         return "generated"
     if len(data) > LARGEST:
         return "huge"
-    if b"\0" in data:
-        return "binary"
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return "not UTF-8"
+        text, codec = text_of(data)
+    except ContractError:
+        return "binary"
+    if codec == "latin-1" and _CONTROL.search(text):  # any bytes can be read so
+        return "binary"
     return "generated" if _generated(text) else ""
 
 

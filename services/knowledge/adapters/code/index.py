@@ -14,7 +14,7 @@ from autopatch.chassis.telemetry import span
 from autopatch.contract.code import CodeJob
 from autopatch.contract.model import digest
 from autopatch.contract.requests import Indexed
-from autopatch.repair.tree import Tree, read_archive
+from autopatch.repair.tree import Tree, read_archive, text_of
 from services.knowledge.adapters.code.chunks import FORMAT, Chunk, chunks
 from services.knowledge.adapters.code.files import left_out
 from services.knowledge.library import Library, point_id
@@ -108,7 +108,7 @@ class CodeIndex:
             if why:
                 without[why] += 1
             else:
-                files.append(_File(path, tree[path].decode(), digest(FORMAT.encode() + tree[path])))
+                files.append(_File(path, text_of(tree[path])[0], digest(FORMAT.encode() + tree[path])))
         log.info("files of a repository", repository=repository, indexed=len(files), left_out=dict(without))
         return files
 

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from autopatch.contract.requests import Found, Lesson, Search
+from autopatch.contract.requests import Found, Lesson, Recall, Recalled, Search
 from autopatch.contract.target import Strict
 from services.knowledge.adapters.code.index import CodeIndex
+from services.knowledge.adapters.http.door import door
 from services.knowledge.adapters.sources.attachments import sent
 from services.knowledge.adapters.sources.documents import LARGEST, read
 from services.knowledge.library import Library
@@ -33,9 +34,9 @@ class Ingest(Strict):
     complete: bool = False
 
 
-def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex) -> APIRouter:
-    """The routes under /v1/knowledge."""
-    routes = APIRouter(prefix="/v1/knowledge")
+def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex, token: str) -> APIRouter:
+    """The routes under /v1/knowledge; those that write need the token."""
+    routes = APIRouter(prefix="/v1/knowledge", route_class=door(token))
 
     @routes.get("/search")
     async def search(
@@ -44,6 +45,11 @@ def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex) 
     ) -> Found:
         await opening.ensure()
         return await library.search(Search(text=q, target=target, kinds=kind, limit=limit))
+
+    @routes.get("/recall")
+    async def recall(question: Annotated[Recall, Query()]) -> Recalled:
+        await opening.ensure()
+        return await memory.recall(question)
 
     @routes.post("/ingest")
     async def ingest(body: Ingest) -> dict[str, int]:

@@ -15,6 +15,7 @@ from services.planner.adapters.code.red import Sound, case_of
 from services.planner.adapters.gate.case import Case
 from services.planner.adapters.gate.proposing import Outcome, nothing_found
 from services.planner.adapters.gate.tally import described
+from services.planner.defects import ATTEMPTS
 from services.planner.ports import Candidate, Offer, Question
 
 KIND = "patch_code"
@@ -34,7 +35,7 @@ class CodeSource:
         rejected: list[Alternative] = []
         for cause, book in asked:
             what = f"patch the code, as runbook {book.name} says"
-            why = unpatchable(question.target)
+            why = unpatchable(question.target) or exhausted(question)
             if not why:
                 with span("patch the code", runbook=book.name, cause=cause):
                     try:
@@ -68,6 +69,12 @@ class CodeSource:
 def asks(book: RunbookPlan) -> bool:
     """Is its action to patch the code?"""
     return any(action.get("kind") == KIND for action in book.actions)
+
+
+def exhausted(question: Question) -> str:
+    """Why no more patches are tried; '' while one may be."""
+    failed = [step for failure in question.failures for step in failure.plan.steps if isinstance(step.action, PatchCode)]
+    return f"{len(failed)} patches of the code failed, and more are never tried" if len(failed) >= ATTEMPTS else ""
 
 
 def unpatchable(target: Target) -> str:

@@ -15,14 +15,13 @@ from services.planner.adapters.gate.candidate import Candidate, Tried
 from services.planner.adapters.gate.case import Case
 
 LONGEST_S = 840.0
-START_S = 60.0
-"""What copies and containers may take besides the tests."""
+START_S = 60.0  # what copies and containers may take besides the tests
 FEW = 12
 """So many passing tests are run at once with the failing ones; the first that fails ends a candidate's run."""
-ASKED_BYTES = 24_000
-"""Of test ids in one request."""
-SLOWER = 10
-"""A candidate's test may take so many times what the slowest one took before it is given up: most that do loop for ever."""
+ASKED_BYTES = 24_000  # of test ids in one request
+SLOWER, STARTS = 10, 2
+"""A candidate's test may take so many times what the slowest one took, and what a run took to begin, before it is given up:
+most that do loop for ever."""
 QUICKEST_S = 1.0
 
 
@@ -94,10 +93,11 @@ class Gate:
         return [(candidate, by_id[candidate.id]) for candidate in candidates if candidate.id in by_id]
 
     def _quick(self) -> CodeJob:
-        """The job with less patience: of hundreds of small edits many loop for ever."""
+        """The job with less patience, for many small edits loop for ever. The red run began anew after each test that did."""
         job, red = self._case.job, self._case.red
-        slowest = max((case.seconds for case in red.cases if case.outcome != "timed_out"), default=0.0)
-        test_s = min(job.test_s, max(QUICKEST_S, SLOWER * slowest))
+        took = [case.seconds for case in red.cases if case.outcome != "timed_out"]
+        start = (red.seconds - sum(case.seconds for case in red.cases)) / (1 + len(red.cases) - len(took))
+        test_s = min(job.test_s, max(QUICKEST_S, STARTS * start, *(SLOWER * seconds for seconds in took)))
         return job.model_copy(update={"test_s": test_s, "suite_s": min(job.suite_s, START_S)})
 
     def _held(self, candidate: Candidate, report: Report) -> Tried:

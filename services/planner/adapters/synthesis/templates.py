@@ -92,12 +92,12 @@ def _candidates(case: Case, ground: Ground, found: Sequence[Mutant], first: int)
 
 def _batches(candidates: Iterator[Candidate]) -> Iterator[list[Candidate]]:
     """Small ones first: most faults that an edit heals are healed by an early one."""
-    size, batch, held = BATCH, list[Candidate](), 0
+    size, then, batch, held = BATCH, BATCH, list[Candidate](), 0
     for candidate in candidates:
         batch.append(candidate)
         held += sum(len(data or b"") for data in candidate.changes.values())
         if len(batch) >= size or held >= BATCH_BYTES:
             yield batch
-            size, batch, held = size * 2, [], 0
+            size, then, batch, held = then, 2 * then, [], 0
     if batch:
         yield batch
