@@ -1,5 +1,6 @@
 """Tests of every folder: an engine for those that need one; those that ask the real local model only where it was pulled."""
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +9,11 @@ from autopatch.chassis.llm.pull import QWEN
 from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.cli.lab.docker import Engine
 from autopatch.contract.errors import Unavailable
+
+
+def pytest_configure() -> None:
+    """A shell lets what it runs in the background ignore Ctrl-C, and so would everything that is started here."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -75,8 +75,8 @@ def test_a_choice_is_weak_when_nothing_but_the_visible_tests_speaks_for_it(order
 
 
 def test_batches_grow_and_are_cut_where_files_are_large() -> None:
-    sizes = [len(batch) for batch in _batches(iter([candidate(n) for n in range(BATCH * 4)]))]
-    assert sizes == [BATCH, BATCH * 2, BATCH]
+    sizes = [len(batch) for batch in _batches(iter([candidate(n) for n in range(BATCH * 9)]))]
+    assert sizes == [BATCH, BATCH, BATCH * 2, BATCH * 4, BATCH]
     large = [Candidate(f"t{n}", {"a.py": b"x" * 3_000_000}, "template", "swap", "d") for n in range(5)]
     assert [len(batch) for batch in _batches(iter(large))] == [2, 2, 1]
 
