@@ -24,7 +24,9 @@ payments=autopatch-demo-payments
 label=org.autopatch.inputs
 work=$(mktemp -d "${TMPDIR:-/tmp}/autopatch-images.XXXXXX")
 made=()
+beside=
 cleanup() {
+  [ -z "$beside" ] || kill "$beside" 2>/dev/null && wait "$beside" 2>/dev/null || true
   for container in "${made[@]}"; do docker rm -f "$container" >/dev/null 2>&1 || true; done
   rm -rf --one-file-system "$work"
 }
@@ -168,6 +170,15 @@ build_payments() { # release-or-tag [repository]
 }
 
 need_engine
+if [ "${1:-}" != --from ]; then
+  [ -n "${AUTOPATCH_BASE_IMAGE:-}" ] || need_mmdebstrap
+  (
+    work=$work/node made=() beside=
+    trap cleanup EXIT
+    mkdir "$work" && build_node
+  ) &
+  beside=$!
+fi
 build_base
 if [ "${1:-}" = --from ]; then
   [ $# = 3 ] && [ -f "$2/payments/RELEASE" ] || die "build.sh --from FOLDER TAG: FOLDER is a repository that ../demo/repository.py laid out"
@@ -175,9 +186,10 @@ if [ "${1:-}" = --from ]; then
   echo "$payments:$3"
   exit 0
 fi
-build_node
 docker tag "$base" autopatch-sandbox:latest
-docker tag "$node" autopatch-sandbox-node:latest
 for release in 1 2 3; do build_payments "$release"; done
+wait "$beside" || die "$node could not be built"
+beside=
+docker tag "$node" autopatch-sandbox-node:latest
 say "done"
 printf '%s\n' "$base" "$payments:1" "$payments:2" "$payments:3" "$node"
