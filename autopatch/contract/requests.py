@@ -166,7 +166,7 @@ class RunTests(Request):
     timeout_s: ClassVar[float] = 900.0
     incident_id: str
     job: CodeJob
-    unchanged: int = Field(default=0, ge=0, le=5, description="runs of the unchanged copy, each with its own seeds")
+    unchanged: int = Field(default=0, ge=0, le=10, description="runs of the unchanged copy, each with its own seeds")
     trials: BlobRef | None = Field(default=None, description="a Trials document")
     diff: BlobRef | None = Field(default=None, description="a unified diff; its report's trial is 'diff'")
     only: tuple[str, ...] = Field(default=(), description="ids of tests; empty: all")

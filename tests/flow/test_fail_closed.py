@@ -215,7 +215,7 @@ async def test_a_model_that_cannot_be_reached_is_not_missed_where_a_runbook_answ
         assert planned and planned.plan.basis.kind == "runbook" and planned.model.calls == 0
 
 
-NATS_LONG = (State.REPRODUCED, State.DIAGNOSED, State.REHEARSED, State.AWAITING, State.UNDO_DUE)
+NATS_LONG = frozenset(OPEN_STATES) - {State.PLANNED, State.APPLYING, State.ROLLING_BACK}
 """Much like their neighbours; a server's death takes six seconds each."""
 
 

@@ -18,6 +18,8 @@ BOX = ProcessBox()
 LIMIT_S = 60.0
 CASES = {case.id: case for case in micro.load()}
 FIXABLE = [name for name, case in CASES.items() if case.expected == "fixed"]
+RUN = [pytest.param(name, marks=pytest.mark.long) if number % 4 else name for number, name in enumerate(FIXABLE)]
+"""Every fourth is run each time."""
 
 
 def fixed(case: Case, folder: Path) -> Tree:
@@ -68,7 +70,7 @@ def test_a_case_is_red_as_it_says(name: str) -> None:
     assert found.failed > 0
 
 
-@pytest.mark.parametrize("name", FIXABLE)
+@pytest.mark.parametrize("name", RUN)
 def test_its_hidden_tests_are_red_too(name: str) -> None:
     case = CASES[name]
     runnable(case)
@@ -76,7 +78,7 @@ def test_its_hidden_tests_are_red_too(name: str) -> None:
     assert found and found.failed > 0 and found.passed + found.failed == case.hidden_tests
 
 
-@pytest.mark.parametrize("name", FIXABLE)
+@pytest.mark.parametrize("name", RUN)
 def test_its_fix_turns_visible_and_hidden_tests_green(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     runnable(case)

@@ -61,6 +61,7 @@ class Hook(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(not {"alertmanager"} <= programs().keys() or len(programs()) < 2, reason="needs prometheus and alertmanager")
 def test_the_alert_fires_reaches_the_webhook_and_clears_after_the_fix(start: Any, tmp_path: Path, ports: Any) -> None:

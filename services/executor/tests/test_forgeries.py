@@ -39,7 +39,7 @@ async def judged(bench: Bench, candidates: Mapping[str, Mapping[str, str | bytes
     return {report.trial: (judge(baseline, report).ok, report) for report in reports}
 
 
-@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+@pytest.mark.parametrize("runtime", ["runc", pytest.param("runsc", marks=pytest.mark.long)])
 async def test_no_forgery_is_accepted_and_an_honest_fix_is(runtime: str, engine: Engine, image: str) -> None:
     told = await judged(Bench(DockerSandbox(engine, LIMITS, runtime=runtime), image), {**FORGERIES, "honest": HONEST})
     assert told.pop("honest")[0]
@@ -75,7 +75,7 @@ def _bytes(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode()
 
 
-@pytest.mark.parametrize("runtime", ["runc", "runsc"])
+@pytest.mark.parametrize("runtime", ["runc", pytest.param("runsc", marks=pytest.mark.long)])
 async def test_most_are_not_accepted_even_if_nobody_reads_their_code(runtime: str, engine: Engine, image: str) -> None:
     code = [(name, changes) for name, changes in FORGERIES.items() if set(changes) == {"calc.py"}]
     told = await unread(engine, image, [*code, ("messages", MESSAGES)], runtime=runtime)

@@ -22,7 +22,7 @@ from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself
 pytestmark = [pytest.mark.docker]
 
 
-@pytest.fixture(params=["runc", "runsc"])
+@pytest.fixture(params=["runc", pytest.param("runsc", marks=pytest.mark.long)])
 def sandbox(request: pytest.FixtureRequest, client: DockerClient, engine: Engine) -> DockerSandbox:
     """Under one runtime of the engine."""
     if request.param not in client.info()["Runtimes"]:

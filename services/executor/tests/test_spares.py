@@ -26,7 +26,7 @@ PASSED = {"test_it.py::test_it": "passed"}
 SLEEPS = {"test_it.py": "import time\n\n\ndef test_it():\n    time.sleep(60)\n"}
 
 
-@pytest.fixture(params=["runc", "runsc"])
+@pytest.fixture(params=["runc", pytest.param("runsc", marks=pytest.mark.long)])
 async def warm(request: pytest.FixtureRequest, client: DockerClient, engine: Engine) -> AsyncIterator[WarmSandbox]:
     """Under one runtime of the engine."""
     if request.param not in client.info()["Runtimes"]:

@@ -49,7 +49,7 @@ REPOSITORY = {"calc.py": CALC, "tests/test_calc.py": TESTS, "tests/conftest.py":
 T = "tests/test_calc.py::"
 
 
-@pytest.fixture(params=["runc", "runsc"])
+@pytest.fixture(params=["runc", pytest.param("runsc", marks=pytest.mark.long)])
 def bench(request: pytest.FixtureRequest, client: DockerClient, engine: Engine, image: str, node_image: str) -> Bench:
     """Under one runtime of the engine."""
     if request.param not in client.info()["Runtimes"]:

@@ -176,6 +176,7 @@ async def test_a_repair_is_begun_on_the_real_log_once_and_cancelled_when_its_wat
     assert verdict["verdict"] == "cancelled" and "went away" in verdict["reason"]
 
 
+@pytest.mark.long
 async def test_with_nats_gone_every_answer_is_503_in_time_and_all_is_well_again_after(real: Real) -> None:
     plan_hash = await awaiting(real)
     client = real.client("approver")

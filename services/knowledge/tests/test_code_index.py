@@ -279,6 +279,7 @@ async def test_what_is_written_while_a_repository_gets_its_vectors_does_not_wait
     assert len(order) == 601 and order.index("a runbook") == 256
 
 
+@pytest.mark.long
 async def test_two_thousand_files_are_indexed_in_seconds(edge: EdgeStore) -> None:
     chosen = random.Random(7)
     names = ["amount", "rate", "row", "total", "customer", "order", "limit", "price", "day", "batch"]

@@ -130,8 +130,17 @@ async def test_a_test_that_fails_three_times_is_reproduced_with_its_table_and_th
 
 async def test_a_failing_test_among_flaky_ones_is_still_repaired() -> None:
     runs = (run(0, add="failed", wait="failed"), run(1, add="failed", wait="passed"), run(2, add="failed", wait="failed"))
-    found = await reproduced(runs)
+    found = await reproduced(runs, runs)
     assert found.tests and [c.id for c in found.tests.failing] == [ADD]
+
+
+async def test_where_chance_decides_some_tests_three_red_runs_of_another_are_not_believed() -> None:
+    three = (run(0, add="failed", wait="failed"), run(1, add="failed", wait="passed"), run(2, add="failed", wait="failed"))
+    ten = (*three, *(run(n, add="passed" if n == 7 else "failed", wait="passed") for n in range(3, 10)))
+    case = Case(three, ten)
+    found = await case.decided()
+    assert isinstance(found, ev.NotReproduced) and found.kind == "flaky"
+    assert [asked.unchanged for asked in case.sandbox.asked] == [3, 10]
 
 
 async def test_tests_that_fail_only_sometimes_are_flaky_and_nothing_is_changed() -> None:
@@ -240,7 +249,7 @@ def plan(*actions: Any) -> Plan:
 
 async def applied(*reports: code.Report, baseline: tuple[code.Report, ...] = RED, actions: Sequence[Any] = ()) -> Case:
     """A job whose diff was handed over; the sandbox answers with these reports."""
-    case = Case(baseline, tuple(reports))
+    case = Case(baseline, *([baseline] if any(c.id == WAIT for r in baseline for c in r.cases) else []), tuple(reports))
     found = await case.decided()
     patch = PatchCode(diff=(await case.store.put(DIFF)).digest, base="t1", files=("calc.py",))
     made = plan(*(actions or (patch,)))

@@ -134,6 +134,7 @@ class Live:
             await hook()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_a_real_alert_is_reproduced_and_its_cure_proven(prometheus: str) -> None:
     live = Live(prometheus)

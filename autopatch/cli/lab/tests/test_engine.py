@@ -35,6 +35,7 @@ def test_what_docker_complains_about_is_told(engine: Engine) -> None:
         engine.docker("stop", "no-such-container-of-ours")
 
 
+@pytest.mark.long
 def test_the_service_breaks_and_is_put_back_and_nothing_stays(engine: Engine, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     service = Payments(engine, tmp_path / "payments", f"test-{tmp_path.name}")

@@ -73,6 +73,7 @@ def test_killing_the_starter_while_the_lab_starts_leaves_nothing(tmp_path: Path)
         engine.stop()
 
 
+@pytest.mark.long
 def test_a_kept_lab_outlives_its_starter_and_is_found_and_ended(tmp_path: Path) -> None:
     owner = starter(tmp_path, "keep")
     assert owner.stdout
