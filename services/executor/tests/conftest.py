@@ -42,6 +42,16 @@ def node_image(client: DockerClient) -> str:
     return tags[0]
 
 
+@pytest.fixture(scope="session")
+def npm_image(client: DockerClient, node_image: str) -> str:
+    """The same, where it has npm."""
+    try:
+        client.containers.run(node_image, ["npm", "--version"], network_mode="none", remove=True)
+    except DockerException:
+        pytest.skip(f"no npm in {node_image}: infra/images/build.sh puts it there where this machine has one")
+    return node_image
+
+
 @pytest.fixture
 def engine(client: DockerClient, docker_host: str) -> Engine:
     """The executor's own way to that engine."""

@@ -214,9 +214,9 @@ async def test_what_a_repository_lacks_is_installed_once_and_its_tests_run_witho
 
 @pytest.mark.docker
 async def test_nodes_packages_are_installed_and_their_scripts_do_not_run(
-    engine: Engine, sandbox: DockerSandbox, node_image: str, index: str, no_images_left: None
+    engine: Engine, sandbox: DockerSandbox, npm_image: str, index: str, no_images_left: None
 ) -> None:
-    images = Images(engine, sandbox, "none", node_image, settings=settings(index), network="host")
+    images = Images(engine, sandbox, "none", npm_image, settings=settings(index), network="host")
     bench = Bench(sandbox, "none")
     bench.workshop = Workshop(sandbox, bench.blobs, images)
     test = (
@@ -235,8 +235,10 @@ async def test_nodes_packages_are_installed_and_their_scripts_do_not_run(
     ("node", "package.json", b'{"dependencies": {"x": "git+http://127.0.0.1:9/x.git"}}'),
 ])
 async def test_nothing_is_built_whoever_asks_for_it(
-    engine: Engine, sandbox: DockerSandbox, image: str, node_image: str, index: str, toolchain: str, path: str, asked: bytes
+    request: pytest.FixtureRequest, engine: Engine, sandbox: DockerSandbox, image: str, index: str, toolchain: str, path: str,
+    asked: bytes,
 ) -> None:
+    node_image = request.getfixturevalue("npm_image") if toolchain == "node" else "none"
     images = Images(engine, sandbox, image, node_image, settings=settings(index), network="host")
     with pytest.raises(CannotPrepare, match="nothing is run while dependencies are installed"):
         await images.image_for(a_job(toolchain=toolchain), {path: asked})

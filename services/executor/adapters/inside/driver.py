@@ -27,7 +27,7 @@ def main(likely: str) -> None:
     ours = sources()
     os.environ.update(child.environment(0))
     child.warm(child.kind_of([likely]))
-    while not os.path.exists(READY):
+    while not os.path.exists(READY) or os.path.getmtime(READY):  # its time, 0, is set last
         time.sleep(0.01)
     with open(INSIDE + "/request.json", "rb") as file:
         request = json.load(file)

@@ -22,8 +22,9 @@ ENVIRONMENT = {
     "PATH": f"{SITE}/bin:/node_modules/.bin:/usr/local/bin:/usr/bin:/bin", "HOME": WORK, "TMPDIR": "/tmp", "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-_STARTER = f"until [ -e {WORK}/{GO} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; "
-"""Files can be put into a sized volume only while a container runs, so the command waits for the last of them."""
+_STARTER = f"until [ {WORK}/{GO} -ot {WORK} ]; do sleep 0.02; done; rm -f {WORK}/{GO}; "
+"""Files can be put into a sized volume only while a container runs, so the command waits for the last of them to be whole: the
+engine makes a file, gives it its owner and mode, and then its time, which is 1970."""
 
 
 @dataclass(frozen=True)
