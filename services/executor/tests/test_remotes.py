@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from autopatch.contract.errors import OperatorError, Refused
-from services.executor.adapters.branches.remotes import Remote, parse, push, remote_of
+from services.executor.adapters.branches.remotes import Remote, parse, push, remote_of, _told
 from services.executor.adapters.branches.settings import ForgeSettings
 from services.executor.tests.test_commits import ENVIRONMENT, commit, git
 from services.executor.tests.test_commits import repository as repository
@@ -83,6 +83,13 @@ def test_another_branch_of_that_name_is_never_pushed_over(repository: Path, bare
     with pytest.raises(Refused, match="another branch other"):
         push(repository, there(bare), made, "other", ENVIRONMENT)
     assert git(bare, "rev-parse", "other") != head
+
+
+def test_a_commits_name_that_holds_403_is_no_refusal_of_a_token(bare: Path) -> None:
+    said = "! [rejected] 5e836382b2e05c0bb08eb2d403176597b13b28b0 -> other (non-fast-forward)"
+    assert isinstance(_told(there(bare), "other", said), Refused)
+    denied = _told(there(bare), "other", "The requested URL returned error: 403")
+    assert isinstance(denied, OperatorError) and "does not let us push" in str(denied)
 
 
 def test_a_token_is_sent_to_its_host_and_is_in_no_command_line(
