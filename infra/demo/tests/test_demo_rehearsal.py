@@ -75,6 +75,7 @@ async def test_a_pool_that_is_made_smaller_is_refused_by_its_rehearsal(tmp_path:
     assert all(run.figures["p95_s"] > 0.2 for run in told.runs)
 
 
+@pytest.mark.long
 async def test_a_pool_of_the_size_that_the_runbook_names_passes(tmp_path: Path, host: str) -> None:
     told = await rehearsed(tmp_path, host, 20)
     assert told.passed, told.reason
