@@ -4,9 +4,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from autopatch.chassis.llm.pull import QWEN
 from autopatch.chassis.llm.settings import LlmSettings
+from autopatch.chassis.telemetry import scope
 from autopatch.cli.lab.docker import Engine
 from autopatch.contract.errors import Unavailable
 
@@ -32,3 +36,13 @@ def docker_host() -> Iterator[str]:
         pytest.skip(f"no Docker engine: {error}")
     yield engine.host
     engine.stop()
+
+
+@pytest.fixture
+def spans() -> Iterator[InMemorySpanExporter]:
+    """What is traced during a test, as incident i1."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    with scope(provider.get_tracer("test"), "i1"):
+        yield exporter

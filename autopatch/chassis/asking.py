@@ -26,8 +26,6 @@ R = TypeVar("R", bound=Word)
 
 INCIDENT = "Autopatch-Incident"
 """Header of a request: for which incident it is asked, so that the answer's spans say so."""
-RECONNECTING_S = 0.3
-"""A room whose connection comes back just now answers nobody for so long."""
 OVERTAKEN_S = 2.0
 """A request that its asker sent just before being cancelled may be heard so long after the word of the cancellation."""
 
@@ -41,7 +39,15 @@ class BusAsker:
     async def ask(self, request: Request, reply: type[R]) -> R:
         """Raises Unavailable: nobody answers, the answer is unreadable, or the room says what it misses."""
         room = request.subject.split(".")[0]
-        message = await self._sent(request, room)
+        headers = {**carrier(), **({INCIDENT: incident()} if incident() else {})}
+        try:
+            message = await self._bus.client.request(
+                request.subject, request.model_dump_json().encode(), timeout=request.timeout_s, headers=headers
+            )
+        except NoRespondersError as error:
+            raise Unavailable(room, f"nobody answers {request.subject}") from error
+        except TRANSIENT as error:
+            raise Unavailable(room, f"{request.subject}: {type(error).__name__}") from error
         try:
             answer = json.loads(message.data)
             if answer.get("fault"):
@@ -50,21 +56,6 @@ class BusAsker:
             return reply.model_validate(answer["answer"])
         except (ValueError, KeyError, ValidationError) as error:
             raise Unavailable(room, f"{request.subject}: unreadable answer") from error
-
-
-    async def _sent(self, request: Request, room: str) -> Msg:
-        headers = {**carrier(), **({INCIDENT: incident()} if incident() else {})}
-        data = request.model_dump_json().encode()
-        for again in (True, False):
-            try:
-                return await self._bus.client.request(request.subject, data, timeout=request.timeout_s, headers=headers)
-            except NoRespondersError as error:
-                if not again:
-                    raise Unavailable(room, f"nobody answers {request.subject}") from error
-                await asyncio.sleep(RECONNECTING_S)
-            except TRANSIENT as error:
-                raise Unavailable(room, f"{request.subject}: {type(error).__name__}") from error
-        raise AssertionError("the last try returns or raises")
 
 
 class Answering:

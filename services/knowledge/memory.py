@@ -8,7 +8,7 @@ from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.requests import Lesson, Recall, Recalled
 from services.knowledge import agent
-from services.knowledge.library import Library, point_id
+from services.knowledge.corpus import Corpus, point_id
 from services.knowledge.ports import Point, Where
 
 MOST_LESSONS = 3
@@ -20,10 +20,10 @@ class Memory:
     """Outcomes are points of a kind of their own, in a collection that no ingest writes to: no document can claim to be one."""
 
     def __init__(
-        self, library: Library, clock: Clock, redact: Callable[[str], str], services: Callable[[str], set[str]],
+        self, corpus: Corpus, clock: Clock, redact: Callable[[str], str], services: Callable[[str], set[str]],
         *, half_life_days: float, trust_bar: float,
     ) -> None:
-        self._library = library
+        self._corpus = corpus
         self._clock = clock
         self._redact = redact
         self._services = services
@@ -34,9 +34,9 @@ class Memory:
         """Heard again, it writes the same points again, and says the same. Raises Unavailable: it will be asked again."""
         outcome = agent.outcome_of(heard.incident, heard.stored)
         ended = heard.incident.terminal and heard.incident.moved_by == heard.stored.envelope.event_id
-        async with self._library.writing:
+        async with self._corpus.writing:
             if ended:
-                await self._library.write("incidents", [self._summary(heard)])
+                await self._corpus.write("incidents", [self._summary(heard)])
             lesson = await self._record(outcome) if outcome else None
         if lesson and outcome:
             return [ev.LessonRecorded(
@@ -53,7 +53,7 @@ class Memory:
     async def lessons(self, where: Where | None = None) -> list[Lesson]:
         """Every lesson, or those whose outcomes match; most trusted first."""
         only = {**(where.any_of if where else {}), "kind": ("outcome",)}
-        points = await self._library.store.scroll("incidents", Where(only))
+        points = await self._corpus.store.scroll("incidents", Where(only))
         outcomes = [agent.Outcome.model_validate(point.payload["outcome"]) for point in points]
         return agent.lessons(outcomes, self._clock.now(), self._half_life_days)
 
@@ -64,7 +64,7 @@ class Memory:
             seen = {lesson.id for lesson in known}
             known += [lesson for lesson in await self.lessons(Where({"cause": (question.cause,)})) if lesson.id not in seen]
             passed, withheld = agent.past_the_gates(known, question, self._trust_bar)
-            books = agent.fitting(await self._library.runbooks(question.cause), question, self._services(question.target))
+            books = agent.fitting(await self._corpus.runbooks(question.cause), question, self._services(question.target))
             current.set_attribute("gen_ai.operation.name", "retrieval")
             current.set_attribute("retrieval.lessons", [_line(lesson) for lesson in passed[:MOST_LESSONS]])
             current.set_attribute("retrieval.runbooks", [book.name for book in books[:MOST_RUNBOOKS]])
@@ -79,13 +79,13 @@ class Memory:
             "lesson": outcome.lesson, "outcome": outcome.model_dump(mode="json"),
         }
         point = Point(point_id("outcome", outcome.incident, outcome.planned), f"{outcome.cause} {outcome.result}", payload)
-        await self._library.write("incidents", [point])
+        await self._corpus.write("incidents", [point])
         lesson = (await self.lessons(Where({"lesson": (outcome.lesson,)})))[0]
         shown = {
             "kind": "lesson", "target": lesson.target, "id": lesson.id, "title": f"{lesson.cause}: {lesson.plan.summary}",
             "signature": lesson.signature, "cause": lesson.cause, "lesson": lesson.id, "source": f"incident {outcome.incident}",
         }
-        await self._library.write("incidents", [Point(point_id("lesson", lesson.id), self._redact(_line(lesson)), shown)])
+        await self._corpus.write("incidents", [Point(point_id("lesson", lesson.id), self._redact(_line(lesson)), shown)])
         return lesson
 
     def _summary(self, heard: Heard) -> Point:

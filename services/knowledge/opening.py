@@ -7,7 +7,7 @@ import structlog
 
 from autopatch.contract.errors import Unavailable
 from services.knowledge.adapters.sources.documents import Document
-from services.knowledge.library import Library
+from services.knowledge.corpus import Corpus
 
 log = structlog.get_logger("knowledge")
 
@@ -15,8 +15,8 @@ log = structlog.get_logger("knowledge")
 class Opening:
     """`origin` names the folder that the runbooks were read from; '' when there is none."""
 
-    def __init__(self, library: Library, runbooks: Sequence[Document], origin: str) -> None:
-        self._library = library
+    def __init__(self, corpus: Corpus, runbooks: Sequence[Document], origin: str) -> None:
+        self._corpus = corpus
         self._runbooks = runbooks
         self._origin = origin
         self._done = False
@@ -37,8 +37,8 @@ class Opening:
                 log.warning("starting without qdrant; every question waits for it", error=str(error))
 
     async def _open(self) -> None:
-        await self._library.store.open()
+        await self._corpus.store.open()
         if self._origin:
-            done = await self._library.ingest(self._runbooks, self._origin, complete=True)
+            done = await self._corpus.ingest(self._runbooks, self._origin, complete=True)
             log.info("runbooks read", origin=self._origin, **vars(done))
         self._done = True

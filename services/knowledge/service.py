@@ -15,7 +15,7 @@ from services.knowledge.adapters.embedder import embedder
 from services.knowledge.adapters.http.routes import router
 from services.knowledge.adapters.sources.documents import read_folder
 from services.knowledge.adapters.stores.edge import EdgeStore
-from services.knowledge.library import Library
+from services.knowledge.corpus import Corpus
 from services.knowledge.memory import Memory
 from services.knowledge.opening import Opening
 from services.knowledge.ports import Embedder, Store
@@ -28,37 +28,37 @@ SIZE = 384
 def build(settings: Settings, chassis: Chassis, *, store: Store | None = None, embeds: Embedder | None = None) -> Room:
     """The room. Tests pass a `store`, or an embedder of their own. Raises OperatorError."""
     embeds = embeds or embedder(settings.embedder, settings.threads)
-    library = Library(store or _store(settings, embeds.size if embeds else SIZE), embeds, redact)
+    corpus = Corpus(store or _store(settings, embeds.size if embeds else SIZE), embeds, redact)
     memory = Memory(
-        library, chassis.clock, redact, lambda target: _names(chassis, target),
+        corpus, chassis.clock, redact, lambda target: _names(chassis, target),
         half_life_days=settings.half_life_days, trust_bar=settings.trust_bar,
     )
     folder = _runbooks(settings)
-    opening = Opening(library, read_folder(folder) if folder else (), f"folder:{folder.resolve()}" if folder else "")
+    opening = Opening(corpus, read_folder(folder) if folder else (), f"folder:{folder.resolve()}" if folder else "")
 
     async def search(question: Search) -> Found:
         await opening.ensure()
-        return await library.search(question)
+        return await corpus.search(question)
 
     async def recall(question: Recall) -> Recalled:
         await opening.ensure()
         return await memory.recall(question)
 
-    code = CodeIndex(library, chassis.blobs, redact)
+    code = CodeIndex(corpus, chassis.blobs, redact)
 
     async def index(question: IndexCode) -> Indexed:
         await opening.ensure()
         return await code.index(question.job)
 
-    routes = router(opening, library, memory, code, settings.token.get_secret_value())
+    routes = router(opening, corpus, memory, code, settings.token.get_secret_value())
 
     async def fill() -> None:
-        await library.keep_filled(chassis.clock.sleep)
+        await corpus.keep_filled(chassis.clock.sleep)
 
     return Room(
         name="knowledge", handlers=dict.fromkeys(ENDINGS, memory.learn),
         responders={Search: search, Recall: recall, IndexCode: index}, background=(fill,),
-        routers=(routes,), on_start=(opening.at_start,), on_stop=(library.close,), historian=True,
+        routers=(routes,), on_start=(opening.at_start,), on_stop=(corpus.close,), historian=True,
     )
 
 

@@ -43,6 +43,14 @@ class Missing:
                 await asyncio.sleep(0.02)
 
 
+async def _refuses_and_goes_on(log: EventLog, clock: Leaping, missing: Missing) -> None:
+    """Long after, it is still only waited for."""
+    clock.ahead += LONG
+    await missing.refuses()
+    missing.on = ""
+    await until(lambda: is_in(log, State.CLOSED))
+
+
 async def test_more_incidents_wait_than_the_room_works_on_and_others_are_handled_all_the_same(
     bus: Bus, nats_server: NatsServer
 ) -> None:
@@ -101,10 +109,7 @@ async def test_a_wait_for_something_else_counts_from_its_own_beginning(bus: Bus,
         clock.ahead += LONG
         handler.on = "pause"
         await until(lambda: _waits(log, ["target", "pause"]))
-        clock.ahead += LONG
-        await handler.refuses()
-        handler.on = ""
-        await until(lambda: is_in(log, State.CLOSED))
+        await _refuses_and_goes_on(log, clock, handler)
 
 
 async def test_a_wait_that_ended_before_a_timer_fired_is_not_counted(bus: Bus, nats_server: NatsServer) -> None:
@@ -121,10 +126,7 @@ async def test_a_wait_that_ended_before_a_timer_fired_is_not_counted(bus: Bus, n
         clock.ahead += LONG
         missing.on = ""
         await until(lambda: _waits(log, ["prometheus", "prometheus"]))
-        clock.ahead += LONG
-        await soaked.refuses()
-        soaked.on = ""
-        await until(lambda: is_in(log, State.CLOSED))
+        await _refuses_and_goes_on(log, clock, soaked)
 
 
 async def test_a_wait_goes_on_counting_when_the_room_is_started_again(bus: Bus, nats_server: NatsServer) -> None:

@@ -21,7 +21,7 @@ from services.knowledge.adapters.code.index import CodeIndex
 from services.knowledge.adapters.embedder import embedder
 from services.knowledge.adapters.sources.documents import read
 from services.knowledge.adapters.stores.edge import EdgeStore
-from services.knowledge.library import Library
+from services.knowledge.corpus import Corpus
 from services.knowledge.ports import Point, Store, Where
 from services.knowledge.tests.fakes import Hashing
 
@@ -87,7 +87,7 @@ def _here(files: Sequence[tuple[str, bytes]]) -> list[tuple[Definition, ...]]:
 
 
 def _index(store: Store, made: Hashing | None = None, **limits: int) -> CodeIndex:
-    return CodeIndex(Library(store, made, redact), _Blobs(), redact, outlining=_here, **limits)
+    return CodeIndex(Corpus(store, made, redact), _Blobs(), redact, outlining=_here, **limits)
 
 
 async def _held(store: Store, repository: str = "shop") -> dict[tuple[str, str], tuple[int, int]]:
@@ -96,7 +96,7 @@ async def _held(store: Store, repository: str = "shop") -> dict[tuple[str, str],
 
 
 async def _search(index: CodeIndex, text: str, target: str = "shop") -> list[Similar]:
-    return list((await index._library.search(Search(text=text, kinds=("code",), target=target))).items)
+    return list((await index._corpus.search(Search(text=text, kinds=("code",), target=target))).items)
 
 
 async def test_the_snapshot_of_a_job_is_read_and_each_chunk_says_where_it_is_from(store: Store) -> None:
@@ -132,7 +132,7 @@ async def test_only_changed_chunks_are_written_and_moved_ones_keep_their_vectors
     embedding = Counting()
     index = _index(store, embedding)
     await index.replace("shop", TREE)
-    await index._library.fill()
+    await index._corpus.fill()
     assert embedding.texts == 7
     ledger = b"import os\n" + TREE["pay/ledger.py"].replace(b"clear()", b"clear()\n    rows.sort()")
     done = await index.replace("shop", {**TREE, "pay/ledger.py": ledger})
@@ -140,7 +140,7 @@ async def test_only_changed_chunks_are_written_and_moved_ones_keep_their_vectors
     held = await _held(store)
     assert held["pay/ledger.py", "balance"] == (5, 6) and held["pay/ledger.py", "close"] == (9, 11) and len(held) == 7
     assert await store.count("code", Where({"kind": ("code",)}, {"embedder": ("hashing",)})) == 2
-    await index._library.fill()
+    await index._corpus.fill()
     assert embedding.texts == 9
     found = await store.search("code", (await Hashing().embed(["sum rows balance"]))[0], "", Where({"kind": ("code",)}), 1)
     assert found[0].point.payload["name"] == "balance"
@@ -217,10 +217,10 @@ async def test_code_is_searched_when_it_is_asked_for_and_other_repositories_are_
     index = _index(store)
     await index.replace("shop", {"a.py": b"def pool(): pass\n"})
     await index.replace("bank", {"b.py": b"def pool(): pass\n"})
-    await index._library.ingest([read("a.md", "pool")], "x")
-    library = index._library
-    assert [item.kind for item in (await library.search(Search(text="pool"))).items] == ["document"]
-    both = await library.search(Search(text="pool", kinds=("code", "document")))
+    await index._corpus.ingest([read("a.md", "pool")], "x")
+    corpus = index._corpus
+    assert [item.kind for item in (await corpus.search(Search(text="pool"))).items] == ["document"]
+    both = await corpus.search(Search(text="pool", kinds=("code", "document")))
     assert sorted(item.source for item in both.items) == ["a.md", "a.py", "b.py"]
     assert [item.source for item in await _search(index, "pool", "bank")] == ["b.py"]
 
@@ -275,7 +275,7 @@ async def test_what_is_written_while_a_repository_gets_its_vectors_does_not_wait
 
     index = _index(edge, Noting())
     await index.replace("shop", {f"a{n}.py": f"def f{n}(): pass\n".encode() for n in range(600)})
-    await index._library.fill()
+    await index._corpus.fill()
     assert len(order) == 601 and order.index("a runbook") == 256
 
 
@@ -289,7 +289,7 @@ async def test_two_thousand_files_are_indexed_in_seconds(edge: EdgeStore) -> Non
         return f"def step_{number}({chosen.choice(names)}):\n{''.join(said)}    return {chosen.choice(names)}\n\n\n"
 
     tree = {f"src/part{n % 40}/module_{n}.py": "".join(function(n * 10 + k) for k in range(4)).encode() for n in range(2000)}
-    index, began = CodeIndex(Library(edge, None, redact), _Blobs(), redact), time.process_time()
+    index, began = CodeIndex(Corpus(edge, None, redact), _Blobs(), redact), time.process_time()
     assert (await index.replace("shop", tree)).chunks == 8000
     spent = time.process_time() - began
     assert (await _search(index, "step_12341"))[0].title == "function step_12341"
@@ -304,8 +304,8 @@ async def test_two_thousand_files_are_indexed_in_seconds(edge: EdgeStore) -> Non
 async def meaning(edge: EdgeStore) -> AsyncIterator[CodeIndex]:
     made = embedder("minilm", 1)
     assert made is not None
-    library = Library(edge, made, redact)
-    yield CodeIndex(library, _Blobs(), redact)
+    corpus = Corpus(edge, made, redact)
+    yield CodeIndex(corpus, _Blobs(), redact)
     await made.close()
 
 
@@ -317,7 +317,7 @@ async def test_minilm_finds_a_function_by_a_paraphrase_that_shares_no_word_with_
         "c.py": b"def connect(host, port):\n    return socket.create_connection((host, port))\n",
     }
     await meaning.replace("shop", tree)
-    await meaning._library.fill()
+    await meaning._corpus.fill()
     for question, path in (
         ("give money back to the customer", "a.py"),
         ("protect a secret message", "b.py"),

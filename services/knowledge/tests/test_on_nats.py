@@ -60,6 +60,7 @@ async def test_a_recovery_on_the_log_is_recalled_over_the_bus(bus: Bus, nats_ser
     log, asker = EventLog(bus, SystemClock()), BusAsker(bus)
     async with AsyncExitStack() as stack:
         await start(Blueprint("knowledge", Settings, build, given), _common(tmp_path, nats_server.url), stack)
+        await until(lambda: _answers(asker))
         assert await asker.ask(RECALL, Recalled) == Recalled()
         await _ended(log, "payments-1")
         await until(lambda: _recorded(log, "payments-1"))

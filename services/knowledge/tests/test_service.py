@@ -232,8 +232,8 @@ async def test_minilm_finds_by_meaning_what_shares_no_word(tmp_path: Path) -> No
         ]
         documents = [{"source": f"{n}.txt", "text": text} for n, text in enumerate(texts)]
         assert http.post("/v1/knowledge/ingest", json={"documents": documents}).json()["added"] == 3
-    library = room.on_stop[0].__self__  # type: ignore[attr-defined]
-    await library.fill()
+    corpus = room.on_stop[0].__self__  # type: ignore[attr-defined]
+    await corpus.fill()
     for question, source in (
         ("pool exhaustion", "0.txt"),
         ("SSL handshake problem", "1.txt"),

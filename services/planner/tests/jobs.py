@@ -1,17 +1,13 @@
 """Jobs for the planner's tests, and what it says of them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from autopatch.chassis.llm.decider import Reply, Sampling
 from autopatch.chassis.llm.scripted import ScriptedLlm
 from autopatch.chassis.llm.settings import Limits, LlmSettings
-from autopatch.chassis.telemetry import scope
 from autopatch.contract import events as ev
 from services.planner.service import build
 from services.planner.settings import Settings
@@ -68,15 +64,6 @@ class Answering(ScriptedLlm):
     async def _complete(self, system: str, turns: Sequence[str], how: Sampling) -> Reply:
         assert "AKIA" not in system + "".join(turns) and "[redacted" in turns[0]
         return Reply(self._answer(turns[0]), 10, 10, "stop")
-
-
-@pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with scope(provider.get_tracer("test"), "i1"):
-        yield exporter
 
 
 def told(spans: InMemorySpanExporter, name: str) -> dict[str, Any]:

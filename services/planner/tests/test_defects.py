@@ -11,9 +11,8 @@ from autopatch.contract.plan import Precondition, SuccessCheck
 from autopatch.repair.diffs import make_diff
 from autopatch.repair.tree import Files
 from services.planner.tests.repair_fakes import Repository, Rooms, failed_attempt, lesson, opened, patched
-from services.planner.tests.jobs import ADD, EASY, easy, escalated, plan, say, spans
+from services.planner.tests.jobs import ADD, EASY, easy, escalated, plan, say
 
-__all__ = ["spans"]
 pytestmark = pytest.mark.timeout(120)
 
 

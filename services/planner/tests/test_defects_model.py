@@ -16,9 +16,8 @@ from autopatch.contract.evidence import Similar
 from services.planner.service import build
 from services.planner.settings import Settings
 from services.planner.tests.repair_fakes import Repository, Rooms, everywhere, failed_attempt, fenced, heard, opened, patched
-from services.planner.tests.jobs import LOGIC, MISSING, RIGHT, WRONG, Answering, easy, escalated, hard, plan, say, spans, told
+from services.planner.tests.jobs import LOGIC, MISSING, RIGHT, WRONG, Answering, easy, escalated, hard, plan, say, told
 
-__all__ = ["spans"]
 pytestmark = pytest.mark.timeout(120)
 
 

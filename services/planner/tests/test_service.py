@@ -1,16 +1,13 @@
 """The handler: which source is taken, what is fed back, when a person is asked, and what happens while something is missing."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from autopatch.chassis.llm.port import Llm
 from autopatch.chassis.llm.scripted import ScriptedLlm
-from autopatch.chassis.telemetry import scope
 from autopatch.contract import events as ev
 from autopatch.contract.actions import Reload, RollbackRelease, SetConfig
 from autopatch.contract.catalogue import HEARS
@@ -212,15 +209,6 @@ async def test_a_scripted_source_takes_the_place_of_all_others_and_is_held_to_th
 async def test_the_same_event_twice_gives_the_same_plan() -> None:
     assert await _plan(Rooms(BOOKS)) == await _plan(Rooms(BOOKS))
     assert incident(until_diagnosed()).attempts == 0
-
-
-@pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with scope(provider.get_tracer("t"), "i1"):
-        yield exporter
 
 
 async def test_the_trace_shows_what_was_recalled_turned_down_and_taken(spans: InMemorySpanExporter) -> None:

@@ -1,9 +1,7 @@
 import asyncio
-from collections.abc import Iterator
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 
@@ -16,7 +14,6 @@ from autopatch.chassis.llm.port import Llm
 from autopatch.chassis.llm.prompt import Prompt
 from autopatch.chassis.llm.scripted import Hang, ScriptedLlm
 from autopatch.chassis.llm.settings import Limits, LlmSettings
-from autopatch.chassis.telemetry import scope
 from autopatch.contract.errors import Unavailable
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(20)]
@@ -30,15 +27,6 @@ class Answer(BaseModel):
 
 def ledger(**limits: float) -> Ledger:
     return Ledger("i1", Limits.model_validate(limits))
-
-
-@pytest.fixture
-def spans() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    with scope(provider.get_tracer("test"), "i1"):
-        yield exporter
 
 
 async def test_an_answer_comes_with_what_it_took() -> None:

@@ -17,7 +17,7 @@ from autopatch.contract.requests import Indexed
 from autopatch.repair.tree import Tree, read_archive, text_of
 from services.knowledge.adapters.code.chunks import FORMAT, Chunk, chunks
 from services.knowledge.adapters.code.files import left_out
-from services.knowledge.library import Library, point_id
+from services.knowledge.corpus import Corpus, point_id
 from services.knowledge.ports import Point, Where
 
 log = structlog.get_logger("knowledge")
@@ -43,10 +43,10 @@ class CodeIndex:
     """
 
     def __init__(
-        self, library: Library, blobs: Blobs, redact: Callable[[str], str], *, files: int = MOST_FILES, most: int = MOST_CHUNKS,
+        self, corpus: Corpus, blobs: Blobs, redact: Callable[[str], str], *, files: int = MOST_FILES, most: int = MOST_CHUNKS,
         outlining: Callable[[Sequence[tuple[str, bytes]]], Sequence[tuple[Definition, ...]]] = outlines,
     ) -> None:
-        self._library = library
+        self._corpus = corpus
         self._blobs = blobs
         self._redact = redact
         self._files = files
@@ -68,7 +68,7 @@ class CodeIndex:
     async def forget(self, repository: str) -> int:
         """All that is kept of it. Returns the number of chunks. Raises Unavailable."""
         async with self._turn:
-            count = await self._library.store.count("code", Where({"kind": ("code",), "target": (repository,)}))
+            count = await self._corpus.store.count("code", Where({"kind": ("code",), "target": (repository,)}))
             await self.replace(repository, {})
         return count
 
@@ -95,7 +95,7 @@ class CodeIndex:
         return Indexed(chunks=total, changed=changed)
 
     async def _held(self, repository: str) -> dict[str, tuple[str, int]]:
-        points = await self._library.store.scroll("code", Where({"kind": ("file",), "target": (repository,)}))
+        points = await self._corpus.store.scroll("code", Where({"kind": ("file",), "target": (repository,)}))
         return {str(p.payload["source"]): (str(p.payload["digest"]), int(p.payload["chunks"])) for p in points}
 
     def _worth_finding(self, repository: str, tree: Tree) -> list[_File]:
@@ -127,12 +127,12 @@ class CodeIndex:
         if not files:
             return 0
         made = {point.id: point for file in files for point in _points(repository, file)}
-        store = self._library.store
-        async with self._library.writing:
+        store = self._corpus.store
+        async with self._corpus.writing:
             await store.upsert("code", [_file_point(repository, file, "") for file in files])
             were = [id for file in files if file.path in held for id in (p.id for p in _points(repository, file))]
             there = {point.id: point for point in await store.get("code", were)}
-            await self._library.write("code", [point for id, point in made.items() if id not in there])
+            await self._corpus.write("code", [point for id, point in made.items() if id not in there])
             moved = {id: made[id].payload for id, was in there.items() if made[id].payload.items() - was.payload.items()}
             await store.set_payload("code", moved)
             for file in files:
@@ -144,10 +144,10 @@ class CodeIndex:
     async def _remove(self, repository: str, paths: Sequence[str]) -> None:
         """A vanished file is known, as one that is not whole, until its chunks are gone."""
         if paths:
-            async with self._library.writing:
-                await self._library.store.upsert("code", [_file_point(repository, _File(path, "", ""), "") for path in paths])
+            async with self._corpus.writing:
+                await self._corpus.store.upsert("code", [_file_point(repository, _File(path, "", ""), "") for path in paths])
                 for kind in ("code", "file"):
-                    await self._library.store.delete("code", _of(repository, kind, paths))
+                    await self._corpus.store.delete("code", _of(repository, kind, paths))
 
 
 def _fitting(sizes: Mapping[str, int], room: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ from services.knowledge.adapters.code.index import CodeIndex
 from services.knowledge.adapters.http.door import door
 from services.knowledge.adapters.sources.attachments import sent
 from services.knowledge.adapters.sources.documents import LARGEST, read
-from services.knowledge.library import Library
+from services.knowledge.corpus import Corpus
 from services.knowledge.memory import Memory
 from services.knowledge.opening import Opening
 
@@ -34,7 +34,7 @@ class Ingest(Strict):
     complete: bool = False
 
 
-def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex, token: str) -> APIRouter:
+def router(opening: Opening, corpus: Corpus, memory: Memory, code: CodeIndex, token: str) -> APIRouter:
     """The routes under /v1/knowledge; those that write need the token."""
     routes = APIRouter(prefix="/v1/knowledge", route_class=door(token))
 
@@ -44,7 +44,7 @@ def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex, 
         kind: Annotated[tuple[Kind, ...], Query()] = (), limit: Annotated[int, Query(ge=1, le=50)] = 5,
     ) -> Found:
         await opening.ensure()
-        return await library.search(Search(text=q, target=target, kinds=kind, limit=limit))
+        return await corpus.search(Search(text=q, target=target, kinds=kind, limit=limit))
 
     @routes.get("/recall")
     async def recall(question: Annotated[Recall, Query()]) -> Recalled:
@@ -55,7 +55,7 @@ def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex, 
     async def ingest(body: Ingest) -> dict[str, int]:
         documents = [read(document.source, document.text, sent(document.attached)) for document in body.documents]
         await opening.ensure()
-        return vars(await library.ingest(documents, body.origin, complete=body.complete))
+        return vars(await corpus.ingest(documents, body.origin, complete=body.complete))
 
     @routes.get("/lessons")
     async def lessons() -> list[Lesson]:
@@ -65,7 +65,7 @@ def router(opening: Opening, library: Library, memory: Memory, code: CodeIndex, 
     @routes.delete("/documents")
     async def remove(source: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:
         await opening.ensure()
-        return {"source": source, "removed": await library.remove(source)}
+        return {"source": source, "removed": await corpus.remove(source)}
 
     @routes.delete("/code")
     async def forget(repository: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:

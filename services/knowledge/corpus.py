@@ -38,7 +38,7 @@ class Ingested:
     chunks: int = 0
 
 
-class Library:
+class Corpus:
     """Writes are found by their words at once; their vectors follow from `fill`, so that nothing waits for a model to load."""
 
     def __init__(self, store: Store, embedder: Embedder | None, redact: Callable[[str], str]) -> None:
