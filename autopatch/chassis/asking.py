@@ -81,7 +81,7 @@ class Answering:
             self._subscriptions.append(await self._bus.client.subscribe(kind.subject, queue=self._bus.room, cb=heard))
         if self._responders:
             self._subscriptions.append(await self._bus.client.subscribe(live_subject("*"), cb=self._cancelled))
-        await self._bus.patiently(lambda: self._bus.client.flush(timeout=2))
+        await self._bus.patiently(self._bus.flush)
 
     async def stop(self) -> None:
         """Before what the answers need is closed."""

@@ -69,11 +69,16 @@ class Bus:
                 raise Unavailable("nats", reason, tip="is nats-server up? its address is the setting nats_url")
             await asyncio.sleep(0.2)
 
+    async def flush(self, timeout_s: int = 2) -> None:
+        """What was sent before is at the server when this returns. Raises TRANSIENT."""
+        for _ in range(2):  # nats-py's PING overtakes what it has queued; when the first is answered the queue is out
+            await self.client.flush(timeout=timeout_s)
+
     async def close(self) -> None:
         """Flush and close."""
         self.closing = True
         with suppress(*TRANSIENT):
-            await self.client.flush(timeout=1)
+            await self.flush(timeout_s=1)
         await self.client.close()
 
 

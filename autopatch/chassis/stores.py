@@ -171,7 +171,7 @@ class BusLive:
         """Best effort."""
         try:
             await self._bus.client.publish(cat.live_subject(incident_id), b"")
-            await self._bus.client.flush(timeout=1)
+            await self._bus.flush(timeout_s=1)
         except TRANSIENT:
             return
 

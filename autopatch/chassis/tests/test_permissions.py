@@ -64,7 +64,7 @@ async def test_a_room_is_denied_every_event_that_is_not_its_own(guarded: tuple[N
         await bus.client.publish(subject, b"{}")
     for subject in (">", "_INBOX.>", "_IN_admin.>", "$JS.EVENT.>"):
         await bus.client.subscribe(subject)
-    await bus.client.flush()
+    await bus.flush()
     await asyncio.sleep(0.2)
     assert bus.violations - before == len(foreign) + 4
     await bus.close()
@@ -99,7 +99,7 @@ async def test_rooms_hand_each_other_large_objects_and_none_can_purge_them(guard
         await Blobs(taker).get(refs[0].model_copy(update={"name": "0" * 64, "digest": "0" * 64}))
     assert giver.violations == taker.violations == 0
     await taker.client.publish(f"$JS.API.STREAM.PURGE.OBJ_{cat.BLOBS_BUCKET}", b"{}")
-    await taker.client.flush()
+    await taker.flush()
     await asyncio.sleep(0.2)
     assert taker.violations == 1 and await Blobs(giver).get(refs[0]) == data
     for bus in (giver, taker):

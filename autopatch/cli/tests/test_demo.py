@@ -24,7 +24,9 @@ from autopatch.cli.tests.conftest import only_json
 @contextmanager
 def process(*words: str) -> Iterator[int]:
     """One that has these words on its command line and waits to be ended."""
-    running = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words])
+    said = "import time; print(flush=True); time.sleep(60)"
+    running = subprocess.Popen([sys.executable, "-c", said, *words], stdout=subprocess.PIPE)
+    assert running.stdout and running.stdout.readline()  # its command line can be read by now
     reaping = threading.Thread(target=running.wait)
     reaping.start()
     try:
@@ -32,6 +34,7 @@ def process(*words: str) -> Iterator[int]:
     finally:
         running.terminate()
         reaping.join()
+        running.stdout.close()
 
 
 def kept_demo(base: Path, pid: int, **pids: int) -> None:
