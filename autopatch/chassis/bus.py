@@ -79,7 +79,8 @@ class Bus:
         self.closing = True
         with suppress(*TRANSIENT):
             await self.flush(timeout_s=1)
-        await self.client.close()
+        with suppress(*TRANSIENT):  # lost in this very moment is closed too
+            await self.client.close()
 
 
 async def connect(

@@ -18,7 +18,7 @@ from tests.e2e.lab import Running, lab
 from tests.e2e.test_loop import episode, nowhere
 from tests.e2e.trace import tells_everything, trace_of
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.quiet, pytest.mark.timeout(900)]
 FILE = "payments/releases/r3/refunds.py"
 TEST = "tests/test_late_refunds.py"
 

@@ -16,7 +16,7 @@ from autopatch.contract.lifecycle import State
 from tests.e2e.lab import PASSWORD, Running, lab, model_is_there
 from tests.e2e.trace import tells_everything, trace_of
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.quiet, pytest.mark.timeout(900)]
 
 
 def episode(it: Running, fault: str, *, approve: bool = False) -> Episode:

@@ -64,7 +64,7 @@ async def test_a_hundred_megabytes_are_refused_while_others_are_served(tmp_path:
         for _ in range(5):
             begun = time.monotonic()
             assert (await it.http.get(f"{it.url('monitor')}/healthz")).status_code == 200
-            assert time.monotonic() - begun < 2
+            assert time.monotonic() - begun < 4  # 1.5 s, and what a busy machine adds
         assert (await it.alert("payments")).status_code == 200
         status, answer = await sending
         assert status == 413 and len(answer) < 1024 and b"xxx" not in answer
@@ -79,7 +79,7 @@ async def test_without_nats_the_sender_is_told_to_come_back_and_nothing_is_lost(
         starts = datetime.now(UTC)
         begun = time.monotonic()
         answer = await it.alert("payments", starts=starts, note=MARK)
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 4  # 1.5 s, and what a busy machine adds
         assert answer.status_code == 503 and len(answer.content) < 1024 and MARK not in answer.text
         it.nats.start()
         while (await it.alert("payments", starts=starts, note=MARK)).status_code != 200:

@@ -13,6 +13,7 @@ async def test_a_flush_ends_with_a_ping_that_was_sent_after_everything_before_it
         while data := await reader.read(4096):
             seen += data
             writer.write(data)
+        writer.close()
 
     async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", nats_server.port)

@@ -1,7 +1,11 @@
 """The command line as a person uses it, against a gateway on a real port."""
 
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +54,19 @@ def run(gateway: Served, monkeypatch: pytest.MonkeyPatch) -> Run:
 def only_json(result: Result) -> Any:
     """What is on stdout, which must be JSON and nothing else."""
     return json.loads(result.stdout)
+
+
+@contextmanager
+def process(*words: str) -> Iterator[int]:
+    """One that has these words on its command line and waits to be ended."""
+    said = "import time; print(flush=True); time.sleep(60)"
+    running = subprocess.Popen([sys.executable, "-c", said, *words], stdout=subprocess.PIPE)
+    assert running.stdout and running.stdout.readline()  # its command line can be read by now
+    reaping = threading.Thread(target=running.wait)
+    reaping.start()
+    try:
+        yield running.pid
+    finally:
+        running.terminate()
+        reaping.join()
+        running.stdout.close()

@@ -1,11 +1,6 @@
 """The demo command as far as it needs no engine: wrong words, ending what was kept, what machines read, what was left."""
 
 import json
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,23 +13,7 @@ from autopatch.cli.lab.hosted import left
 from autopatch.cli.lab.lab import Places
 from autopatch.cli.main import app
 from autopatch.cli.output import Output
-from autopatch.cli.tests.conftest import only_json
-
-
-@contextmanager
-def process(*words: str) -> Iterator[int]:
-    """One that has these words on its command line and waits to be ended."""
-    said = "import time; print(flush=True); time.sleep(60)"
-    running = subprocess.Popen([sys.executable, "-c", said, *words], stdout=subprocess.PIPE)
-    assert running.stdout and running.stdout.readline()  # its command line can be read by now
-    reaping = threading.Thread(target=running.wait)
-    reaping.start()
-    try:
-        yield running.pid
-    finally:
-        running.terminate()
-        reaping.join()
-        running.stdout.close()
+from autopatch.cli.tests.conftest import only_json, process
 
 
 def kept_demo(base: Path, pid: int, **pids: int) -> None:

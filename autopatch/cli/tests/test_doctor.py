@@ -1,6 +1,5 @@
 """The doctor's checks against what is really there."""
 
-import os
 import re
 import socket
 import threading
@@ -162,7 +161,7 @@ def test_the_engine_that_is_asked_is_the_one_of_the_executors_settings(
 def test_the_whole_examination_exits_with_1_and_remedies_while_something_required_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOPATCH_TARGETS", str(tmp_path / "none"))
     monkeypatch.setenv("AUTOPATCH_URL", "http://127.0.0.1:9")
     result = CliRunner().invoke(app, ["doctor", "--json"])

@@ -21,7 +21,7 @@ from services.executor.adapters.runtimes.engine import Engine
 from services.executor.settings import Settings
 from services.executor.tests.given import NOW, add
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.quiet, pytest.mark.timeout(240)]
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -9,6 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.quiet
 PASSWORD = "demo-Gq7xW2-not-for-logs"
 ORDER = {"amount_cents": 1250, "currency": "EUR"}
 
