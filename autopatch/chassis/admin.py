@@ -6,7 +6,9 @@ from nats.js import JetStreamContext, api
 from nats.js.errors import NotFoundError
 
 from autopatch.chassis.bus import Bus
+from autopatch.chassis.permissions import allowed
 from autopatch.contract import catalogue as cat
+from autopatch.contract.errors import OperatorError
 
 MAX_DELIVER = 10
 """The server gives up after this many deliveries and says so on the advisories: handlers that crash their process end here."""
@@ -80,6 +82,21 @@ async def prepare(bus: Bus, limits: Limits) -> None:
     for bucket, ttl in ((cat.TARGETS_BUCKET, None), (cat.CONTROL_BUCKET, None), (cat.LEASES_BUCKET, 3600.0)):
         await bus.patiently(lambda b=bucket, t=ttl: _bucket(js, b, t, limits.replicas))  # type: ignore[misc]
     await bus.patiently(lambda: _blobs(js, limits.replicas))
+
+
+async def look(bus: Bus) -> None:
+    """Is everything there that the room may use? Raises OperatorError naming what is not, Unavailable."""
+    publish, _ = allowed(bus.room)
+    for parts in (subject.split(".")[2:] for subject in publish if subject.startswith("$JS.API.") and ".INFO." in subject):
+        if "*" in parts or ">" in parts:
+            continue
+        kind, _, *names = parts
+        info = bus.js.stream_info if kind == "STREAM" else bus.js.consumer_info
+        try:
+            await bus.patiently(lambda i=info, n=names: i(*n))  # type: ignore[misc]
+        except NotFoundError:
+            what = f"{kind.lower()} {'.'.join(names)}"
+            raise OperatorError(f"NATS has no {what}", tip="run `python -m infra.nats.streams` with admin's seed") from None
 
 
 async def _stream(js: JetStreamContext, wanted: api.StreamConfig) -> None:

@@ -19,6 +19,8 @@ log = structlog.get_logger("bus")
 T = TypeVar("T")
 
 OLDEST_SERVER = (2, 12, 0)
+SEED = "seed.nk"
+"""Of each user, in a folder of its name, so that a room can be given its own and no other."""
 LARGEST_MESSAGE = 64 * 1024
 """Bytes of payload and headers together; the server closes the connection over its own limit, so ours comes first."""
 TRANSIENT = (TimeoutError, NatsError, OSError, NoRespondersError)
@@ -92,7 +94,7 @@ async def connect(
     """
     seed_file: str | None = None
     if nkey_folder:
-        seed = Path(nkey_folder) / f"{room}.nk"
+        seed = Path(nkey_folder) / room / SEED
         if not seed.is_file():
             raise OperatorError(f"{seed}: no nkey seed for room {room}", tip="`autopatch up` or infra/nats/keys makes them")
         seed_file = str(seed)

@@ -98,6 +98,7 @@ async def start(
         common.nats_url, blueprint.name, nkey_folder=common.nkey_folder, budget_s=common.publish_budget_s, fatal=fatal
     )
     stack.push_async_callback(bus.close)
+    await admin.look(bus)
     provider = telemetry.provider(blueprint.name, common.otlp_endpoint)
     stack.push_async_callback(asyncio.to_thread, provider.shutdown)
     tracer = provider.get_tracer("autopatch")
@@ -138,12 +139,13 @@ async def prepare(common: Common) -> None:
 async def run_rooms(
     blueprints: Sequence[Blueprint], common: Common, started: Callable[[list[Running]], None] | None = None
 ) -> None:
-    """Run rooms until SIGINT, SIGTERM or until one of them fails."""
+    """Run rooms until SIGINT, SIGTERM or until one of them fails. What they bind to is made first where admin's seed is there."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await prepare(common)
+    if not common.nkey_folder or (Path(common.nkey_folder) / "admin").is_dir():
+        await prepare(common)
     async with AsyncExitStack() as stack:
         running = [await start(b, common, stack, fatal=stop.set) for b in blueprints]
         if started:

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import nkeys
 
+from autopatch.chassis.bus import SEED
 from autopatch.contract import catalogue as cat
 
 USERS = ("admin", *cat.ROOMS)
 
 
 def make_keys(folder: Path) -> dict[str, str]:
-    """Seeds that are missing are made (mode 0600). Returns user -> public key."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Seeds that are missing are made (mode 0600, each in a folder of its own). Returns user -> public key."""
     public: dict[str, str] = {}
     for user in USERS:
-        path = folder / f"{user}.nk"
+        path = folder / user / SEED
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists():
             seed = nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -48,7 +48,7 @@ class Common(_Base):
     model_config = SettingsConfigDict(env_prefix="AUTOPATCH_")
 
     nats_url: str = Field(default="nats://127.0.0.1:4222", description="NATS server, version 2.12 or newer")
-    nkey_folder: str = Field(default="", description="folder with <room>.nk seeds; empty: no authentication")
+    nkey_folder: str = Field(default="", description="folder with <room>/seed.nk; empty: no authentication")
     targets: str = Field(default="targets", description="folder of target files")
     state: str = Field(default=".autopatch", description="folder for what is kept on this machine")
     otlp_endpoint: str = Field(default="", description="OTLP over HTTP, such as http://127.0.0.1:4318; empty: no traces leave")

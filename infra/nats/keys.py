@@ -1,6 +1,7 @@
 """`python -m infra.nats.keys DIR`: a nkey user per room, and the accounts.conf that gives each what it may say and hear.
 
-Seeds (<room>.nk, for their owner only) that are there already are kept; accounts.conf is written anew each time.
+Seeds (DIR/<room>/seed.nk, for their owner only) that are there already are kept; DIR/server/accounts.conf is written anew each
+time. A room needs its own folder only, and nats-server none but `server`.
 """
 
 import sys
@@ -12,7 +13,8 @@ from autopatch.chassis.permissions import make_keys, server_config
 def main(folder: Path) -> None:
     """Seeds for the rooms' nkey_folder, accounts.conf for nats-server's `include`."""
     public = make_keys(folder)
-    (folder / "accounts.conf").write_text(server_config(public))
+    (folder / "server").mkdir(exist_ok=True)
+    (folder / "server" / "accounts.conf").write_text(server_config(public))
 
 
 if __name__ == "__main__":

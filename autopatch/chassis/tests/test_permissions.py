@@ -1,6 +1,7 @@
 """The generated permissions on a real server: every room can do its work and nothing of another's."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from autopatch.chassis.stores import Blobs, BusControl, BusRecords
 from autopatch.chassis.tests.nats_server import NatsServer
 from autopatch.contract import catalogue as cat
 from autopatch.contract import events as ev
-from autopatch.contract.errors import Unavailable
+from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.lifecycle import Incident
 
 
@@ -34,6 +35,26 @@ async def guarded(tmp_path: Path) -> AsyncIterator[tuple[NatsServer, str]]:
 async def test_nobody_gets_in_without_a_key(guarded: tuple[NatsServer, str]) -> None:
     with pytest.raises(Unavailable):
         await connect(guarded[0].url, "monitor", budget_s=2)
+
+
+@pytest.mark.parametrize("room", cat.ROOMS)
+async def test_a_room_that_has_its_own_seed_only_finds_all_it_needs_or_says_what_is_not_there(tmp_path: Path, room: str) -> None:
+    public = make_keys(tmp_path / "keys")
+    server = NatsServer(tmp_path, server_config(public)).start()
+    own = tmp_path / "own"
+    shutil.copytree(tmp_path / "keys" / room, own / room)
+    bus = await connect(server.url, room, nkey_folder=str(own), budget_s=5)
+    with pytest.raises(OperatorError, match=r"NATS has no .* infra\.nats\.streams"):
+        await admin.look(bus)
+    made = await connect(server.url, "admin", nkey_folder=str(tmp_path / "keys"), budget_s=5)
+    await admin.prepare(made, admin.Limits())
+    await admin.look(bus)
+    assert bus.violations == 0
+    with pytest.raises(OperatorError, match="no nkey seed for room admin"):
+        await connect(server.url, "admin", nkey_folder=str(own), budget_s=5)
+    for one in (bus, made):
+        await one.close()
+    server.kill()
 
 
 async def test_a_room_says_and_hears_what_the_catalogue_gives_it(guarded: tuple[NatsServer, str]) -> None:

@@ -64,6 +64,18 @@ def written(service: dict[str, Any], room: str, monkeypatch: pytest.MonkeyPatch)
     return {name: Path(APP, value) for name, value in paths.items() if "://" not in str(value) and name not in READ_ONLY}
 
 
+def mounts(service: dict[str, Any]) -> list[tuple[str, str, bool]]:
+    """(source, where, may it be written to). Of a volume's folder the source is VOLUME/FOLDER."""
+    found = []
+    for mount in service.get("volumes", []):
+        if isinstance(mount, dict):
+            found.append((f"{mount['source']}/{mount['volume']['subpath']}", mount["target"], not mount["read_only"]))
+        else:
+            source, target, *mode = mount.split(":")
+            found.append((source, target, mode != ["ro"]))
+    return found
+
+
 def test_every_room_is_a_service_that_starts_itself(services: dict[str, Any]) -> None:
     for room in ROOMS:
         assert services[room]["command"] == ["python", "-m", f"services.{room}"]
@@ -88,12 +100,11 @@ def test_every_mounted_file_and_volume_is_there(services: dict[str, Any]) -> Non
     volumes = set(load("compose.yaml")["volumes"])
     of_the_operator = ("../targets", "../runbooks", "../secrets")
     for name, service in services.items():
-        for mount in service.get("volumes", []):
-            source = mount.split(":")[0]
+        for source, _, _ in mounts(service):
             if source.startswith("."):
                 assert source.startswith(of_the_operator) or (INFRA / source).exists(), f"{name}: {source}"
             elif not source.startswith("/"):
-                assert source in volumes, f"{name}: {source}"
+                assert source.split("/")[0] in volumes, f"{name}: {source}"
 
 
 def test_ports_are_published_on_the_loopback_only_and_none_twice(services: dict[str, Any]) -> None:
@@ -109,10 +120,20 @@ def test_only_the_executor_gets_the_engine(services: dict[str, Any]) -> None:
 @pytest.mark.parametrize("room", ROOMS)
 def test_what_a_room_writes_to_lies_on_a_mount(services: dict[str, Any], room: str, monkeypatch: pytest.MonkeyPatch) -> None:
     service = services[room]
-    mounts = [*service["tmpfs"], *(m.split(":")[1] for m in service["volumes"] if not m.endswith(":ro"))]
+    writable = [*service["tmpfs"], *(where for _, where, may in mounts(service) if may)]
     paths = written(service, room, monkeypatch)
     assert service["read_only"] and "AUTOPATCH_STATE" in paths
-    assert {name: path for name, path in paths.items() if not any(path.is_relative_to(mount) for mount in mounts)} == {}
+    assert {name: path for name, path in paths.items() if not any(path.is_relative_to(mount) for mount in writable)} == {}
+
+
+def test_nobody_has_the_seed_of_another(services: dict[str, Any]) -> None:
+    folders = {name: [m for m in mounts(service) if m[0].startswith("keys")] for name, service in services.items()}
+    assert folders.pop("keys") == [("keys", "/keys", True)], "it makes them"
+    assert folders.pop("nats") == [("keys/server", "/etc/nats/keys", False)]
+    assert folders.pop("streams") == [("keys/admin", "/keys/admin", False)]
+    assert {name: found for name, found in folders.items() if found} == {
+        room: [(f"keys/{room}", f"/keys/{room}", False)] for room in ROOMS
+    }
 
 
 def test_a_room_that_is_not_the_owner_of_the_volumes_may_pass_over_their_modes(services: dict[str, Any]) -> None:
@@ -151,7 +172,7 @@ def test_alertmanager_accepts_its_configuration() -> None:
 
 def test_nats_accepts_the_generated_users_and_turns_others_away(tmp_path: Path) -> None:
     keys.main(tmp_path / "keys")
-    server = nats.start(tmp_path, authorization='include "keys/accounts.conf"')
+    server = nats.start(tmp_path, authorization='include "keys/server/accounts.conf"')
 
     async def connect(seed: str | None) -> None:
         found = Client()
@@ -161,7 +182,7 @@ def test_nats_accepts_the_generated_users_and_turns_others_away(tmp_path: Path) 
             await found.close()
 
     try:
-        asyncio.run(connect(str(tmp_path / "keys" / "monitor.nk")))
+        asyncio.run(connect(str(tmp_path / "keys" / "monitor" / "seed.nk")))
         with pytest.raises(NatsError):
             asyncio.run(connect(None))
     finally:
