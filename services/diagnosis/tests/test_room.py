@@ -88,10 +88,10 @@ async def test_without_knowledge_nothing_is_escalated_that_knowledge_might_have_
 
 async def test_a_refused_query_is_missing_and_a_series_that_is_not_there_is_nothing() -> None:
     case = Case()
-    case.prometheus.refused = ("errors",)
+    case.prometheus.refused = ("errors", "discovery")
     del case.scenario.columns["traffic"]
     found = await case.diagnosed()
-    assert "metric errors: parse error" in found.missing
+    assert {"metric errors: parse error", "discovery: too many series"} <= set(found.missing)
     assert [e.summary for e in found.evidence if e.status == "nothing" and e.source == "metric"] == ["traffic: no series"]
 
 

@@ -149,8 +149,13 @@ class Collector:
             self.silent["discovery"] = "the target's signals share no label by which its other series could be found"
             return []
         result = await self.metrics.query(selectors.names_query(labels), self.now)
-        if not isinstance(result, Value):
-            return []
+        match result:
+            case Failed(reason=reason):
+                self.failed["discovery"] = redact(reason)
+                return []
+            case Nothing():
+                self.silent["discovery"] = "no series carries the labels that the target's signals share"
+                return []
         rate_s = selectors.rate_window_s(queries)
         names = sorted(s.labels.get("__name__", "") for s in result.series)
         made = [(n, selectors.query_for(n, labels, rate_s)) for n in names]
