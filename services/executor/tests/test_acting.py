@@ -103,6 +103,19 @@ async def test_the_crash_test_would_notice_a_missing_probe(tmp_path: Path) -> No
     assert world.runtime.effects == ["restart", "restart"]
 
 
+async def test_a_restart_that_happened_is_not_taken_for_somebody_elses_while_the_target_is_not_well_yet(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    applying(world, RESTART)
+    await world.deliver()
+    world.dies_at = ("after_effect", 1)
+    with pytest.raises(Died):
+        await world.deliver()
+    world.born()
+    world.runtime.unwell = True
+    await world.run()
+    assert world.incident().state is State.APPLIED and world.runtime.effects == ["restart"]
+
+
 @pytest.mark.parametrize("action", [pool(), RESTART, RELEASE])
 async def test_an_executor_that_wakes_up_late_is_refused_by_the_target_itself(tmp_path: Path, action: Action) -> None:
     world = a_world(tmp_path)

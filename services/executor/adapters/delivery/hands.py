@@ -84,7 +84,8 @@ class TargetHands:
                 return runs.running and runs.release == release_after(plan.steps[step]) and not runs.half_way
             case Restart():
                 runs = await self._runtime.inspect()
-                return runs.running and runs.instance != plan.steps[step].precondition.instance
+                up = runs.running or runs.unwell  # whether it gets well is for the validator to find
+                return up and runs.instance != plan.steps[step].precondition.instance
             case _:
                 return False
 
