@@ -182,7 +182,7 @@ async def test_cancelled_and_gone_within_a_second_even_while_it_floods(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 4, "two seconds, and as much again for a busy machine"
     assert left(client) == []
 
 

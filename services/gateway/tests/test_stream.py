@@ -110,7 +110,7 @@ def test_streams_end_at_once_when_the_gateway_stops(tmp_path: Path, chassis: Fak
             next(lines)
             began = time.monotonic()
             stack.close()
-            assert list(lines) is not None and time.monotonic() - began < 2
+            assert list(lines) is not None and time.monotonic() - began < 4
     assert freed(chassis)
 
 

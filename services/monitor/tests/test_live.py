@@ -180,7 +180,7 @@ async def test_while_nats_is_away_alertmanager_is_told_to_come_again_and_nothing
             answer = await client.post(
                 f"http://127.0.0.1:{ports[0]}/v1/webhooks/alertmanager", json=body, headers={"authorization": "Bearer live-token"}
             )
-            assert answer.status_code == 503 and asyncio.get_running_loop().time() - began < 2
+            assert answer.status_code == 503 and asyncio.get_running_loop().time() - began < 4
         await asyncio.sleep(1)
         nats.start()
 

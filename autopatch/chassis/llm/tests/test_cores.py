@@ -127,7 +127,7 @@ async def test_a_killed_holder_is_forgotten_when_its_lease_runs_out(store: Store
     await store.put(dead, "i1", time.time() + 0.6)
     began = time.monotonic()
     async with asyncio.timeout(5), cores.computing("i2") if dead.startswith("soak") else cores.measuring("i2"):
-        assert 0.4 < time.monotonic() - began < 2
+        assert 0.4 < time.monotonic() - began < 4
 
 
 async def test_a_living_holder_keeps_its_lease_past_its_length(store: Store) -> None:
@@ -174,7 +174,7 @@ async def test_a_model_call_ends_when_its_lease_can_no_longer_be_renewed(monkeyp
             assert time.monotonic() - began > 0.9
             monkeypatch.setattr(store, "put", away)
             await asyncio.sleep(5)
-    assert time.monotonic() - began < 2.5
+    assert time.monotonic() - began < 4
 
 
 async def test_giving_up_the_wait_leaves_nothing_behind(store: Store) -> None:
