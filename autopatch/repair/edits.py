@@ -6,9 +6,10 @@ from typing import Literal
 
 from autopatch.contract.errors import AutoPatchError
 
-Kind = Literal["format", "path", "ambiguous", "missing", "already_applied", "syntax", "forbidden"]
-"""`format`: no edit in it, or one without effect; `path`: no such file; `ambiguous`: fits several places; `missing`: fits none;
-`already_applied`: the file already reads so, nothing to do; `syntax`: would no longer parse; `forbidden`: not ours to touch."""
+Kind = Literal["format", "unchanged", "path", "ambiguous", "missing", "already_applied", "syntax", "forbidden"]
+"""`format`: no edit in it, or one without effect; `unchanged`: the function as it was; `path`: no such file;
+`ambiguous`: fits several places; `missing`: fits none; `already_applied`: the file already reads so, nothing to do;
+`syntax`: would no longer parse; `forbidden`: not ours to touch."""
 
 
 class EditError(AutoPatchError):

@@ -34,7 +34,7 @@ def put_function(draft: Draft, codes: Sequence[Code], path: str, name: str, span
             return
         echoed = True
     if echoed:
-        raise EditError("format", f"{name} comes back as it was: nothing would change",
+        raise EditError("unchanged", f"{name} comes back as it was: nothing would change",
         feedback=f"Change {name} so that the test passes.")
     raise next((error for error in errors if error.kind != "missing"), errors[0])
 

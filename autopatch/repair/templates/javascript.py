@@ -40,6 +40,9 @@ SIBLINGS = (
 DECLARED = re.compile(
     r"\b(?:let|const|var)\s+([A-Za-z_$][\w$]*)|\b(?:let|const|var)\s*[\[{]([^\]}]*)[\]}]|\(([^()]*)\)\s*(?:=>|\{)"
 )
+OPERAND = r"[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*|\d+(?:\.\d+)?"
+LEFT = re.compile(rf"(?<![\w$.)\]*/%])(?<![*/%] )({OPERAND})([ \t]*)\Z")
+RIGHT = re.compile(rf"([ \t]*)({OPERAND})(?![\w$.(\[])(?! ?[*/%])")
 KEYWORDS = frozenset({
     "if", "for", "while", "switch", "catch", "function", "return", "new", "typeof", "await", "async", "of", "in", "instanceof",
     "let", "const", "var", "else", "do", "class", "this", "try",
@@ -96,6 +99,7 @@ def changes(text: str, start: int, end: int, *, typed: bool = False) -> Iterator
         match token.kind:
             case "operator":
                 yield from _operator(text, token, before, after, typed)
+                yield from _swapped(text, token)
             case "number":
                 yield from _number(token)
             case "name":
@@ -122,6 +126,14 @@ def _operator(text: str, token: Token, before: Token | None, after: Token | None
         close = _closing(text, token.start)
         if close:
             yield Change("negated condition", token.end, close, f"!({text[token.end:close]})", 0.45)
+
+
+def _swapped(text: str, token: Token) -> Iterator[Change]:
+    """`b.size - a.size` for `a.size - b.size`; operands are names with dots, or numbers; nothing near binds stronger."""
+    left, right = LEFT.search(text, max(0, token.start - 100), token.start), RIGHT.match(text, token.end)
+    if token.text in ("-", "/", "%") and left and right:
+        swapped = right[2] + left[2] + token.text + right[1] + left[1]
+        yield Change("operands the wrong way round", left.start(1), right.end(2), swapped, 0.45)
 
 
 def _closing(text: str, at: int) -> int:

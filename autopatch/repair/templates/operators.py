@@ -177,15 +177,28 @@ def term_missing(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 
 def sign(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """A minus too many or missing."""
+    """A minus too many or missing, also of what is sorted by."""
     match node:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             yield site.replace(node, site.source.inner(operand))
         case ast.Name(ctx=ast.Load()) | ast.Subscript(ctx=ast.Load()) if site.scope.kind(node) == "number":
             if not isinstance(site.parent(node), ast.UnaryOp):
                 yield site.replace(node, f"(-{site.source.of(node)})", 0.3)
+        case ast.Call() | ast.Attribute(ctx=ast.Load()) if _orders(site, node):
+            yield site.replace(node, f"-{site.source.of(node)}", 0.6)
         case _:
             pass
+
+
+def _orders(site: Site, node: ast.AST) -> bool:
+    """By what is sorted, least first: the value of a key function, or the front of a tuple that is handed over."""
+    match site.parent(node):
+        case ast.Lambda(body=body):
+            return body is node
+        case ast.Tuple(elts=[first, _, *_]) as pair:
+            return first is node and isinstance(site.parent(pair), ast.Call | ast.Lambda)
+        case _:
+            return False
 
 
 def regroup(site: Site, node: ast.AST) -> Iterator[Edit]:

@@ -147,7 +147,7 @@ def test_tabs_stay_tabs_in_a_latin_1_file_without_a_last_newline() -> None:
 
 
 REFUSED = {
-    "unchanged": ("sub", "def sub(a, b): return a + b", "format"), "another function": ("sub", "def mul(a, b): return a * b",
+    "unchanged": ("sub", "def sub(a, b): return a + b", "unchanged"), "another function": ("sub", "def mul(a, b): return a * b",
         "missing"),
     "no such function": ("mul", "def mul(a, b): return a * b", "missing"), "no Python": ("sub", "def sub(a, b: return a",
         "syntax"),

@@ -103,6 +103,11 @@ FAULTS = pytest.mark.parametrize(("wrong", "expression", "template"), [
     ("def f(a):\n    return abs(a)\n", "f(-1) == -1", "conversion too many"),
     ("def f(a, b):\n    return a - b\n", "f(1, 3) == 2 and f(3, 1) == 2", "conversion missing"),
     ("def f(a):\n    return sorted(a)\n", "f([1, 2]) == [2, 1]", "argument left out"),
+    ("from datetime import timedelta\ndef f(a):\n    return timedelta(hours=a).seconds\n", "f(30) == 108000",
+     "part for the whole"),
+    ("import heapq\ndef f(a):\n    h = []\n    for x in a:\n        heapq.heappush(h, (len(x), x))\n    return h[0][1]\n",
+     "f(['b', 'aa']) == 'aa'", "sign"),
+    ("def f(a):\n    return sorted(a, key=lambda x: len(x))\n", "f(['b', 'aa']) == ['aa', 'b']", "sign"),
     ("def f(a):\n    return sorted(a, reverse=True)\n", "f([2, 1]) == [1, 2]", "argument too many"),
     ("def f(a):\n    d = {1: 2}\n    return d[a]\n", "f(1) == 2 and f(2) is None", "look-up of a key"),
     ("def f(a):\n    a.strip()\n    return a\n", "f(' a ') == 'a'", "result thrown away"),
@@ -282,6 +287,7 @@ def test_every_edit_of_this_very_package_leaves_a_file_that_compiles() -> None:
     ("const f = (a, b) => { return a + a }\n", "const f = (a, b) => { return a + b }\n"),
     ("const x = load(1)\n", "const x = await load(1)\n"),
     ("return items.some(f)\n", "return items.every(f)\n"),
+    ("items.sort((a, b) => a.size - b.size)\n", "items.sort((a, b) => b.size - a.size)\n"),
 ])
 def test_a_common_fault_in_javascript_is_healed(wrong: str, right: str) -> None:
     assert right.encode() in {m.applied(wrong.encode()) for m in of(wrong.encode(), "m.js")}

@@ -214,6 +214,17 @@ async def test_nodes_tests_are_told_in_the_same_words(bench: Bench) -> None:
     assert (adds.frames[-1].path, adds.frames[-1].line) == ("test/sum.test.js", 5)
 
 
+async def test_tests_of_an_es_module_are_told_by_their_path_in_the_repository(bench: Bench) -> None:
+    head = "import test from 'node:test';\nimport { add } from '../sum.mjs';\n"
+    files = {
+        "sum.mjs": "export const add = (a, b) => a - b;\n", "test/bad.test.mjs": "import './no.mjs';\n",
+        "test/sum.test.mjs": head + "test('adds', () => { if (add(1, 2) !== 3) throw Error('no'); });\n",
+    }
+    job = await bench.job(files, "node --test", toolchain="node", test_s=5)
+    (report,) = await bench.run(job, unchanged=1)
+    assert outcomes(report) == {"test/sum.test.mjs > adds": "failed", "test/bad.test.mjs": "error"}
+
+
 async def test_candidates_of_a_node_repository_are_tried(bench: Bench) -> None:
     files = {name: content for name, content in NODE.items() if name in ("sum.js", "test/sum.test.js")}
     job = await bench.job(files, "node --test test", toolchain="node", test_s=5)

@@ -1,4 +1,7 @@
-"""What a model is asked: one reduced failing case, and either one function to be written anew or code to be edited."""
+"""What a model is asked: one reduced failing case, and either one function to be written anew or code to be edited.
+
+Tasks for several functions begin alike, up to the name of the function, so that a local model reads what they share once.
+"""
 
 import re
 from collections.abc import Sequence
@@ -19,8 +22,8 @@ PROMPTS = Path(__file__).parents[2] / "prompts"
 LONGEST_FUNCTION = 60
 """Lines of a function that is written anew; a larger one is edited."""
 SEEN_TOKENS, EARLIER = 450, 2
-AROUND = 400
-"""Tokens of code around a function that is written anew."""
+AROUND = 700
+"""Tokens of the code out of which one function is written anew."""
 SLACK = 120
 """Tokens for fences and for notes of what was left out."""
 WORST = 1.6
@@ -68,37 +71,44 @@ class Prompts:
         self._again = PromptFile.read(PROMPTS / "again.md")
 
     def tasks(self, case: Case, ground: Ground, size: Size, similar: Sequence[Place] = ()) -> list[Task]:
-        """For the two most suspicious functions, else one over all places. Raises PromptTooLong."""
+        """One for each suspicious function, likeliest first, else one over all places. Raises PromptTooLong."""
         seen, alike = _seen(case, ground), [place for place in similar if place.path not in ground.changes]
-        functions = [place for place in ground.places if place.name and place.path in ground.tree][:2]
-        made = [task for place in functions if (task := self._whole(ground, place, seen, size, alike)) is not None]
-        return made[:2] if made and functions[0].path == made[0].shown[0] else [self._edits(ground, seen, size, alike)]
+        functions = [place for place in ground.places if place.name and place.path in ground.tree]
+        functions.sort(key=lambda place: (-place.score, place.start - place.end))  # of equals the one with most to go wrong
+        return self._whole(ground, functions, seen, size, alike) or [self._edits(ground, seen, size, alike)]
 
     def again(self, fault: str, tokens: int) -> str:
         """What is said to an answer that did not do. Raises PromptTooLong."""
         return self._again.render({"fault": Untrusted(redact(fault), keep="head")}, max_tokens=max(tokens, 200)).user
 
-    def _whole(self, ground: Ground, place: Place, seen: str, size: Size, alike: Sequence[Place]) -> Task | None:
-        """None when the function is too long to be written anew, or to be shown whole."""
-        code = _text(ground, place)
-        if place.end - place.start >= LONGEST_FUNCTION or estimate(code) > size.answer_tokens * WORST:
-            return None
-        room = size.prompt_tokens - estimate(code) - estimate(seen) - estimate(self._rewrite.system.template) - 2 * SLACK
-        others = [other for other in ground.places if other != place]
-        room = min(int(room / DENSER), AROUND)
-        alike = [one for one in alike if one.path != place.path or one.end < place.start or place.end < one.start]
-        near = choose(ground.tree, others, (), alike, tokens=room, lines=size.lines) if room > SLACK else ""
-        told = redact(f"{seen}\n\nCode around it:\n{near}" if near else seen)
+    def _whole(
+        self, ground: Ground, functions: Sequence[Place], seen: str, size: Size, alike: Sequence[Place]
+    ) -> list[Task]:
+        """Of the functions that are shown whole; none when the likeliest is too long to be written anew, or to be shown."""
+        room = size.prompt_tokens - estimate(seen) - estimate(self._rewrite.system.template) - 2 * SLACK
+        tokens, code = AROUND, choose(ground.tree, functions, (), alike, tokens=AROUND, lines=size.lines)
+        while estimate(code) > room and tokens > SLACK:
+            tokens = tokens * 3 // 4
+            code = choose(ground.tree, functions, (), alike, tokens=tokens, lines=size.lines)
         shown = Hidden.of(code)
-        name = f" {place.name} in {place.path}" if _PLAIN.match(f"{place.name}/{place.path}") else ""
+        made: list[Task] = []
+        for place in functions:
+            text = _text(ground, place)
+            short = place.end - place.start < LONGEST_FUNCTION and estimate(text) <= size.answer_tokens * WORST
+            if short and text in code:
+                made.append(self._one(place, seen, shown, size))
+            elif not made:
+                return []
+        return [task for task in made if not any(note.startswith("code:") for note in task.prompt.notes)]
+
+    def _one(self, place: Place, seen: str, shown: Hidden, size: Size) -> Task:
+        plain = _PLAIN.match(f"{place.name}/{place.path}")
         language = LANGUAGES.get(place.path.rpartition(".")[2], "")
         values: dict[str, str | Untrusted] = {
-            "seen": Untrusted(told, keep="head"), "code": Untrusted(f"```{language}\n{shown.text}\n```"), "name": name,
-            "language": language,
+            "seen": Untrusted(redact(seen), keep="head"), "code": Untrusted(f"```{language}\n{shown.text}\n```"),
+            "name": f"The faulty function is {place.name} in {place.path}. " if plain else "", "language": language,
         }
         prompt = self._rewrite.render(values, max_tokens=size.prompt_tokens)
-        if any(note.startswith("code:") for note in prompt.notes):
-            return None
         return Task(prompt, (place.path,), (place.path, place.name), (place.start, place.end), shown)
 
     def _edits(self, ground: Ground, seen: str, size: Size, alike: Sequence[Place]) -> Task:

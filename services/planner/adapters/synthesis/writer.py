@@ -1,4 +1,4 @@
-"""The model as a source of candidates: one greedy answer, then a few sampled ones, each told once what was wrong with it."""
+"""The model as a source of candidates: a greedy answer for each suspicious function, then sampled ones for the likeliest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from services.planner.adapters.gate.trials import Gate
 from services.planner.adapters.synthesis.prompting import Prompts, Size, Task
 from services.planner.adapters.gate.tally import Tally, lines
 
-SAMPLED = 3
+ANSWERS = 4
+"""To a round's tasks, corrections not counted."""
 TEMPERATURE = 0.8
 FORMAT_FAILURES = 3
 """So many answers in a row that cannot be applied end the asking."""
@@ -55,7 +56,7 @@ class Writer:
     @property
     def speechless(self) -> bool:
         """It was asked, and not one of its answers could be applied."""
-        return self._tally.answers >= FORMAT_FAILURES and not self._tally.applied
+        return self._tally.unreadable >= FORMAT_FAILURES and not self._tally.applied
 
     async def offer(self, ground: Ground, similar: Sequence[Place] = ()) -> list[Tried]:
         """What passed the whole suite; `similar` code is shown where there is room.
@@ -76,31 +77,31 @@ class Writer:
         return passed
 
     async def _asked(self, ground: Ground, similar: Sequence[Place]) -> list[Tried]:
-        """Greedy for the likeliest function, then samples; one by one where writing is slow, so that none is wasted."""
+        """Greedy for each function, then samples of the likeliest; one by one where writing is slow, so that none is wasted."""
         if self._over:
             return []
-        tasks = self._prompts.tasks(self._case, ground, self._size, similar)
-        passed = await self._wave(ground, tasks[:1], [0])
-        first = 1
-        while first <= SAMPLED and not passed and not self._over:
-            at_once = 1 if self._llm.mode == "local" or self._in_a_row else SAMPLED
-            numbers = range(first, min(first + at_once, SAMPLED + 1))
-            first = numbers.stop
-            passed = await self._wave(ground, [tasks[-1] if n == SAMPLED else tasks[0] for n in numbers], list(numbers))
+        tasks = self._prompts.tasks(self._case, ground, self._size, similar)[:ANSWERS]
+        turns = [(task, 0) for task in tasks] + [(tasks[0], number) for number in range(1, ANSWERS + 1 - len(tasks))]
+        passed = await self._wave(ground, turns[:1], first=True)
+        left = turns[1:]
+        while left and not passed and not self._over:
+            at_once = 1 if self._llm.mode == "local" or self._in_a_row else len(left)
+            passed = await self._wave(ground, left[:at_once])
+            left = left[at_once:]
         return passed
 
-    async def _wave(self, ground: Ground, tasks: Sequence[Task], numbers: Sequence[int]) -> list[Tried]:
-        """Answers, their runs, and for each that failed one more answer that knows why."""
+    async def _wave(self, ground: Ground, turns: Sequence[tuple[Task, int]], *, first: bool = False) -> list[Tried]:
+        """Answers, their runs, and for what failed one more answer that knows why: the very first, and what came nearer."""
         answers: list[Answer] = []
-        for task in dict.fromkeys(tasks):
-            wanted = [number for one, number in zip(tasks, numbers, strict=True) if one is task]
+        for task in dict.fromkeys(task for task, _ in turns):
+            wanted = [number for one, number in turns if one is task]
             written = await self._write(task, wanted[0], len(wanted))
             answers += await self._tried(ground, task, written)
         passed = [one.tried for one in answers if one.tried and one.tried.passed]
         for answer in answers:
             if passed or self._over:
                 break
-            if answer.fault and (numbers[0] == 0 or answer.nearer(ground)):
+            if answer.fault and (first or answer.nearer(ground)):
                 passed = await self._corrected(ground, answer)
         return passed
 
@@ -144,6 +145,10 @@ class Writer:
         try:
             edited = apply_answer(text, ground.tree, task.shown, function=task.function, span=task.span)
         except EditError as error:
+            if error.kind == "unchanged":  # it sees no fault there; asked again it would say so again
+                self._tally.repeats += 1
+                self._tally.reject(name, str(error))
+                return ""
             self._tally.unreadable += 1
             self._in_a_row += 1
             self._over = self._in_a_row >= FORMAT_FAILURES

@@ -2,6 +2,7 @@
 // and do not know it.
 import { readFileSync } from 'node:fs';
 import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { inspect } from 'node:util';
 
 const token = readFileSync(0, 'utf8');
@@ -23,11 +24,16 @@ function shown(value) {
   return typeof value === 'string' ? JSON.stringify(value) : inspect(value, { breakLength: Infinity });
 }
 
+// of a test in an ES module it is a URL
+function path(file) {
+  return relative(root, file.startsWith('file:') ? fileURLToPath(file) : file);
+}
+
 function told(kind, data, names) {
-  const file = data.file ? relative(root, data.file) : '';
+  const file = data.file ? path(data.file) : '';
   const error = data.details && data.details.error;
   const cause = (error && error.cause) || error;
-  const whole = data.name === data.file || relative(root, data.name) === file || data.name === file;
+  const whole = data.name === data.file || path(data.name) === file || data.name === file;
   if (whole && (kind === 'pass' || (error && error.failureType === 'subtestsFailed'))) return null;
   if (data.details && data.details.type === 'suite' && !(error && error.failureType !== 'subtestsFailed')) return null;
   const skipped = data.skip !== undefined || (data.todo !== undefined && kind === 'fail');
