@@ -125,21 +125,39 @@ def reset(site: Site, node: ast.AST) -> Iterator[Edit]:
     """An object's field that keeps an old value: set again as the constructor sets it."""
     if not isinstance(node, Function) or node.name == "__init__" or not (first := _first(site, node)):
         return
-    owner = site.parent(node)
-    methods = [m for m in owner.body if isinstance(m, Function)] if isinstance(owner, ast.ClassDef) else []
-    made = next((m for m in methods if m.name == "__init__"), None)
+    owner, newline = site.parent(node), site.source.newline()
+    for text in _made(site, owner) if isinstance(owner, ast.ClassDef) else ():
+        for place in (first, node.body[-1]):
+            span = site.source.line_span(place)
+            if span:
+                weight = 1.0 if place is first else 0.8
+                yield Edit(span[0], span[0], f"{site.source.indent(place)}{text}{newline}", weight)
+        last = site.source.line_span(node.body[-1])
+        if last and not isinstance(node.body[-1], ast.Return | ast.Raise) and site.source.text[:last[1]].endswith("\n"):
+            yield Edit(last[1], last[1], f"{site.source.indent(node.body[-1])}{text}{newline}", 1.0)
+
+
+def _made(site: Site, owner: ast.ClassDef) -> Iterator[str]:
+    """Statements that give fields what they begin with: the constructor's own, or those that a dataclass's defaults stand for."""
+    made = next((m for m in owner.body if isinstance(m, Function) and m.name == "__init__"), None)
     for statement in made.body if made else ():
         match statement:
-            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"))], value=value) if not _uses_arguments(value, made):
-                text, newline = site.source.of(statement), site.source.newline()
-                for place in (first, node.body[-1]):
-                    span = site.source.line_span(place)
-                    if span:
-                        weight = 1.0 if place is first else 0.8
-                        yield Edit(span[0], span[0], f"{site.source.indent(place)}{text}{newline}", weight)
-                last = site.source.line_span(node.body[-1])
-                if last and not isinstance(node.body[-1], ast.Return | ast.Raise) and site.source.text[:last[1]].endswith("\n"):
-                    yield Edit(last[1], last[1], f"{site.source.indent(node.body[-1])}{text}{newline}", 1.0)
+            case (
+                ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value)
+                | ast.AnnAssign(target=ast.Attribute(value=ast.Name(id="self"), attr=name), value=ast.expr() as value)
+            ) if not _uses_arguments(value, made):
+                yield f"self.{name} = {site.source.of(value)}"
+            case _:
+                pass
+    of_defaults = any("dataclass" in ast.dump(one) for one in owner.decorator_list)
+    for statement in owner.body if of_defaults else ():
+        match statement:
+            case ast.AnnAssign(
+                target=ast.Name(id=name), value=ast.Call(keywords=[ast.keyword(arg="default_factory", value=factory)])
+            ):
+                yield f"self.{name} = {site.source.inner(factory)}()"
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant() as value):
+                yield f"self.{name} = {site.source.of(value)}"
             case _:
                 pass
 

@@ -81,8 +81,16 @@ def boolean(site: Site, node: ast.AST) -> Iterator[Edit]:
     """`and` for `or`."""
     if isinstance(node, ast.BoolOp):
         old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
-        for left, right in zip(node.values, node.values[1:], strict=False):
-            yield from _swap(site, left, right, old, new)
+        pairs = list(zip(node.values, node.values[1:], strict=False))
+        if len(pairs) > 1:
+            gaps = [site.source.gap(left, right, _pattern(old)) for left, right in pairs]
+            start, end = site.source.span(node)
+            text = site.source.text[start:end]
+            for gap in reversed(gaps):
+                text = text[:gap[0] - start] + new + text[gap[1] - start:] if gap else text
+            yield site.replace(node, text)
+        for left, right in pairs:
+            yield from _swap(site, left, right, old, new, 1.0 if len(pairs) == 1 else 0.6)
 
 
 def drop_clause(site: Site, node: ast.AST) -> Iterator[Edit]:

@@ -102,6 +102,8 @@ FAULTS = pytest.mark.parametrize(("wrong", "expression", "template"), [
     ("def f(a, b):\n    return divmod(a, b)\n", "f(2, 7) == (3, 1)", "arguments the wrong way round"),
     ("def f(a):\n    return abs(a)\n", "f(-1) == -1", "conversion too many"),
     ("def f(a, b):\n    return a - b\n", "f(1, 3) == 2 and f(3, 1) == 2", "conversion missing"),
+    ("def f(a, b, c):\n    return a > 0 and b > 0 and c > 0\n", "f(1, 0, 0) and f(0, 1, 0) and not f(0, 0, 0)",
+     "and for or"),
     ("def f(a):\n    return sorted(a)\n", "f([1, 2]) == [2, 1]", "argument left out"),
     ("from datetime import timedelta\ndef f(a):\n    return timedelta(hours=a).seconds\n", "f(30) == 108000",
      "part for the whole"),
@@ -262,6 +264,15 @@ def test_strings_of_several_lines_are_never_moved() -> None:
     for mutant in of(source):
         if b"kept" in mutant.applied(source):
             assert b'"""\n   kept\n"""' in mutant.applied(source)
+
+
+def test_fields_of_a_dataclass_begin_anew_with_their_defaults() -> None:
+    source = (
+        "@dataclass\nclass A:\n    size: int\n    seen: list[int] = field(default_factory=list)\n    lost: int = 0\n\n"
+        "    def clear(self):\n        self.size = 2\n"
+    )
+    added = {m.after.decode().strip() for m in of(source) if m.template == "field not set again"}
+    assert added == {"self.seen = list()", "self.lost = 0"}
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")  # an edit may be foolish; that it is, its tests tell
