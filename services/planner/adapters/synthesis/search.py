@@ -29,7 +29,8 @@ OWN_TIMES = 20
 
 @dataclass(frozen=True)
 class Means:
-    """What a search may use. `templates_s`: seconds for single edits beside the tests' own; `llm` is None in mode off."""
+    """What a search may use. `templates_s`: seconds for single edits beside the tests' own, `later_s`: for more of them after a
+    model that healed nothing; `llm` is None in mode off."""
 
     chassis: Chassis
     llm: Llm | None
@@ -37,12 +38,14 @@ class Means:
     prompts: Prompts
     size: Size
     templates_s: float
+    later_s: float
 
     @classmethod
     def of(cls, settings: Settings, chassis: Chassis, llm: Llm | None, budget: Ledger, prompts: Prompts) -> "Means":
         """As set."""
-        templates_s = settings.templates_alone_s if llm is None else settings.templates_s
-        return cls(chassis, llm, budget, prompts, Size.of(settings), templates_s)
+        alone = settings.templates_alone_s
+        first = alone if llm is None else min(settings.templates_s, alone)
+        return cls(chassis, llm, budget, prompts, Size.of(settings), first, alone - first)
 
 
 class Search:
@@ -53,6 +56,7 @@ class Search:
         self._means = means
         self._gate = Gate(means.chassis, case)
         self._tally = Tally(len(case.baseline.failing))
+        self._tried = 0
         self._writer = None if means.llm is None else Writer(
             means.llm, case, self._gate, self._tally, means.budget, means.prompts, means.size
         )
@@ -63,6 +67,7 @@ class Search:
         found = found if found.order else await self._edited()
         if self._writer is not None and (found.weak or not found.order):
             found = await self._written(self._writer, found)
+            found = found if found.order else await self._edited_later()
         if self._writer is None and found.doubtful:
             found = left_to_a_person(found, self._tally)
         return Outcome(found, self._tally, self._writer is not None and self._writer.speechless)
@@ -87,10 +92,19 @@ class Search:
             if ground is None:
                 break
             edits = await templates.search(self._case, ground, self._gate, self._tally, self._means.chassis.clock, budget_s)
+            self._tried = self._tried or self._tally.templates
             if edits:
                 return await ranked(self._case, self._gate, edits)
             ground = await self._nearer(ground)
         return Ranked()
+
+    async def _edited_later(self) -> Ranked:
+        """Those that the time before the model did not reach: with a model no fewer are tried than without."""
+        ground, clock = Ground.of(self._case), self._means.chassis.clock
+        edits = await templates.search(
+            self._case, ground, self._gate, self._tally, clock, self._means.later_s, skip=self._tried
+        )
+        return await ranked(self._case, self._gate, edits) if edits else Ranked()
 
     async def _written(self, writer: Writer, found: Ranked) -> Ranked:
         """Asked when edits heal nothing, or when what they heal may well fit the visible tests only."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 from autopatch.chassis.clock import Clock
 from autopatch.chassis.telemetry import span
@@ -23,8 +24,10 @@ LEAST_S = 2.0
 DEADLY = 3
 
 
-async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float) -> list[Tried]:
-    """What passed the whole suite. Raises Unavailable."""
+async def search(
+    case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float, skip: int = 0
+) -> list[Tried]:
+    """What passed the whole suite; `skip`: so many edits of this ground were tried before. Raises Unavailable."""
     began = clock.now()
     survivors: list[Tried] = []
 
@@ -35,7 +38,7 @@ async def search(case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Cl
     with span("search templates", budget_s=budget_s, places=len(ground.places)) as current:
         found = await asyncio.to_thread(search_order, ground.tree, ground.places, MOST)
         tried_before = tally.templates
-        for batch in _batches(_candidates(case, ground, found, tally.templates)):
+        for batch in _batches(islice(_candidates(case, ground, found, tally.templates), skip, None)):
             passed = await _screened(gate, tally, batch, left)
             survivors += await _confirmed(gate, tally, passed)
             if len(survivors) >= ENOUGH or left() < LEAST_S:
