@@ -122,9 +122,9 @@ async def test_a_fault_that_keeps_firing_after_a_persons_no_opens_nothing_until_
         assert (await it.say(ended, "reopen")).status_code == 200
         incident = await it.wait(State.AWAITING)
         assert names(incident) == [*names(ended), "reopened", *BEFORE[1:]]
-        assert (await it.say(incident, "approve")).status_code == 200
-        await it.wait(State.RESOLVED)
         await it.only()
+        assert (await it.say(incident, "approve")).status_code == 200
+        await it.wait(State.RESOLVED)  # without a cool-down an alert that lingers may open the next one now
 
 
 @pytest.mark.parametrize("rung, ending, log", [
