@@ -126,15 +126,21 @@ def reset(site: Site, node: ast.AST) -> Iterator[Edit]:
     if not isinstance(node, Function) or node.name == "__init__" or not (first := _first(site, node)):
         return
     owner, newline = site.parent(node), site.source.newline()
+    beside = next((statement for statement in node.body if _sets_field(statement)), first)  # past what refuses a call
+    places = {beside: 1.0, first: 0.6 if beside is not first else 1.0, node.body[-1]: 0.8}
     for text in _made(site, owner) if isinstance(owner, ast.ClassDef) else ():
-        for place in (first, node.body[-1]):
+        for place, weight in places.items():
             span = site.source.line_span(place)
             if span:
-                weight = 1.0 if place is first else 0.8
                 yield Edit(span[0], span[0], f"{site.source.indent(place)}{text}{newline}", weight)
         last = site.source.line_span(node.body[-1])
         if last and not isinstance(node.body[-1], ast.Return | ast.Raise) and site.source.text[:last[1]].endswith("\n"):
             yield Edit(last[1], last[1], f"{site.source.indent(node.body[-1])}{text}{newline}", 1.0)
+
+
+def _sets_field(statement: ast.stmt) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(t, ast.Attribute) and isinstance(t.value, ast.Name) and t.value.id == "self" for t in targets)
 
 
 def _made(site: Site, owner: ast.ClassDef) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from autopatch.repair.templates.mutant import Edit, Site, Template
 
@@ -130,11 +131,25 @@ def part(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 
 def error(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """Another kind of error, raised or caught."""
-    if isinstance(node, ast.Name) and node.id in ERRORS:
-        for new in ERRORS:
+    """Another kind of error, raised or caught: of the file's own kinds, or of the usual ones."""
+    if isinstance(node, ast.Name) and isinstance(site.parent(node), ast.Call | ast.Raise | ast.ExceptHandler | ast.Tuple):
+        own = _raised(site.source.tree)
+        for new in dict.fromkeys([*own, *ERRORS]) if node.id in ERRORS or node.id in own else ():
             if new != node.id:
                 yield site.replace(node, new, 0.3 if new == "Exception" else 1.0)
+
+
+@lru_cache(maxsize=4)
+def _raised(tree: ast.AST) -> tuple[str, ...]:
+    """Names of what a file raises; asked once for each name in it."""
+    found: dict[str, None] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))):
+                found[name] = None
+            case _:
+                pass
+    return tuple(found)
 
 
 TEMPLATES = (

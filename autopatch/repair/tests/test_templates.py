@@ -266,6 +266,12 @@ def test_strings_of_several_lines_are_never_moved() -> None:
             assert b'"""\n   kept\n"""' in mutant.applied(source)
 
 
+def test_an_error_of_the_file_s_own_kind_is_tried_before_the_usual_ones() -> None:
+    source = "def g(a):\n    raise No(a)\n\n\ndef f(a):\n    try:\n        g(a)\n    except KeyError:\n        return 1\n"
+    kinds = [m.after.decode() for m in of(source) if m.template == "another kind of error" and m.line == 8]
+    assert kinds[:2] == ["No", "ValueError"]
+
+
 def test_fields_of_a_dataclass_begin_anew_with_their_defaults() -> None:
     source = (
         "@dataclass\nclass A:\n    size: int\n    seen: list[int] = field(default_factory=list)\n    lost: int = 0\n\n"
