@@ -135,7 +135,7 @@ def _with_names(
     tree: Tree, found: list[Place], tests: Sequence[str], allowed: Allowed, outline: Outline, *, covered: bool,
 ) -> list[Place]:
     """Functions that a failing test calls by name: first among equals where coverage knows them, else places of their own."""
-    called = {name for test in tests for name in re.findall(r"\b([A-Za-z_]\w*)\s*\(", test)} - {"assert"}
+    called = Counter(name for test in tests for name in {*re.findall(r"\b([A-Za-z_]\w*)\s*\(", test)} - {"assert"})
     named = [p.model_copy(update={
         "score": p.score + (1 - p.score) * 0.1, "why": f"{p.why}, called by the test",
     }) if p.name.rpartition(".")[2] in called else p for p in found]
@@ -147,6 +147,7 @@ def _with_names(
         for name, start, end in outline_of(path, tree[path], outline):
             if (path, name) not in known and name.rpartition(".")[2] in called:
                 score = CALLED if _stem(path) in text else NAMED
+                score *= (1 + called[name.rpartition(".")[2]] / len(tests)) / 2  # what all failing tests call comes first
                 named.append(Place(path=path, name=name, start=start, end=end, score=score, why="called by the test"))
     return named
 

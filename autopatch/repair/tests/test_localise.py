@@ -100,6 +100,13 @@ def test_without_coverage_the_innermost_frame_of_the_project_comes_first() -> No
     assert [p.name for p in found(report)][:2] == ["tax", "Cart.total"]
 
 
+def test_without_coverage_what_all_failing_tests_call_comes_before_what_one_of_them_calls() -> None:
+    both = b"def test_one():\n    assert label(tax([])) == 1\n\n\ndef test_two():\n    assert tax([1]) == 1\n"
+    ids = ("tests/test_shop.py::test_one", "tests/test_shop.py::test_two")
+    report = Report(ended="finished", exit_code=1, cases=tuple(code.TestCase(id=one, outcome="failed") for one in ids))
+    assert [p.name for p in found(report, tree={"shop.py": SHOP, "tests/test_shop.py": both})] == ["tax", "label"]
+
+
 def test_without_coverage_and_frames_the_names_that_the_test_calls_are_taken() -> None:
     first = found(red())[0]
     assert (first.name, first.why) == ("Cart.total", "called by the test")
