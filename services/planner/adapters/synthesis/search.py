@@ -93,6 +93,7 @@ class Search:
                 break
             edits = await templates.search(self._case, ground, self._gate, self._tally, self._means.chassis.clock, budget_s)
             self._tried = self._tried or self._tally.templates
+            budget_s = max(budget_s, (self._means.templates_s + self._means.later_s) / 2)  # what healed a part is worth more time
             if edits:
                 return await ranked(self._case, self._gate, edits)
             ground = await self._nearer(ground)
