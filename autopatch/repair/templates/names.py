@@ -122,7 +122,7 @@ def method(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 
 def part(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """A part for the whole: `span.seconds`, which leaves the days out."""
+    """A part for the whole: `seconds` of a time span leaves the days out."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in PARTS:
         parent = site.parent(node)
         if not (isinstance(parent, ast.Call) and parent.func is node):
