@@ -6,7 +6,7 @@ KEEP ?=
 REPEAT ?= 1
 BIN := .venv/bin
 
-.PHONY: help setup setup-demo demo stop test tests-together test-long lint types types-demo style imports clean
+.PHONY: help setup setup-demo demo stop test tests-together checks-beside test-long lint types types-demo style imports clean
 
 help:
 	@echo "make demo [MODEL=off|local] [FAULT=pool|release|code] [REPEAT=2] [KEEP=1]   a service breaks and is healed, watched to the end"
@@ -47,13 +47,17 @@ imports:
 
 test: setup
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
-	@$(MAKE) --no-print-directory --jobs 3 tests-together types types-demo style imports
+	@$(MAKE) --no-print-directory --jobs 2 tests-together checks-beside
 	$(BIN)/pytest -m "quiet and not long$(if $(filter local,$(MODEL)),, and not local)" infra/demo tests/e2e -v --durations 10
 
 # the files that take longest come first, so that none is left over for one process at the end
 tests-together:
 	$(BIN)/pytest -m "not long and not quiet" tests/flow services autopatch infra bench tests/architecture \
-		-n 4 --dist loadfile --no-loadscope-reorder -q --durations 20
+		-n 3 --dist loadfile --no-loadscope-reorder -q --durations 20
+
+# tests wait for each other's processes, checks for nobody
+checks-beside:
+	@nice -n 19 $(MAKE) --no-print-directory types types-demo style imports
 
 test-long: setup
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
