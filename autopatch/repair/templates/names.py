@@ -24,9 +24,8 @@ METHODS = (
     ("append", "appendleft"),
     ("removeprefix", "removesuffix"), ("ljust", "rjust", "center", "zfill"), ("read", "readlines"), ("partition", "rpartition"),
     ("count", "index"), ("put", "put_nowait"), ("isspace", "isalnum"), ("acquire", "release"), ("get", "setdefault", "pop"),
+    ("seconds", "total_seconds()"),
 )
-PARTS = {"seconds": "total_seconds()", "stem": "name", "name": "stem", "netloc": "hostname", "hostname": "netloc"}
-"""Attributes of the standard library's classes that give a part where the whole is meant, and the reverse."""
 ERRORS = (
     "ValueError", "TypeError", "KeyError", "IndexError", "LookupError", "AttributeError", "ZeroDivisionError",
     "RuntimeError", "OSError",
@@ -112,7 +111,7 @@ def function(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 
 def method(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """A sibling of a called method: append and extend, lower and upper, strip and lstrip."""
+    """A sibling of a method: append and extend, lower and upper, strip and lstrip; the whole of a time span for its seconds."""
     if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
         end = site.source.span(node)[1]
         for family in METHODS:
@@ -121,18 +120,9 @@ def method(site: Site, node: ast.AST) -> Iterator[Edit]:
                     yield Edit(end - len(node.attr), end, new, 1.0 if len(family) == 2 else 0.6)
 
 
-def part(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """A part for the whole: `seconds` of a time span leaves the days out."""
-    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in PARTS:
-        parent = site.parent(node)
-        if not (isinstance(parent, ast.Call) and parent.func is node):
-            end = site.source.span(node)[1]
-            yield Edit(end - len(node.attr), end, PARTS[node.attr])
-
-
 def error(site: Site, node: ast.AST) -> Iterator[Edit]:
     """Another kind of error, raised or caught: of the file's own kinds, or of the usual ones."""
-    if isinstance(node, ast.Name) and isinstance(site.parent(node), ast.Call | ast.Raise | ast.ExceptHandler | ast.Tuple):
+    if isinstance(node, ast.Name):
         own = _raised(site.source.tree)
         for new in dict.fromkeys([*own, *ERRORS]) if node.id in ERRORS or node.id in own else ():
             if new != node.id:
@@ -157,7 +147,6 @@ TEMPLATES = (
     Template("sibling method", 0.5, method),
     Template("another variable", 0.5, variable),
     Template("another attribute", 0.45, attribute),
-    Template("part for the whole", 0.45, part),
     Template("another variable in a format string", 0.4, formatted),
     Template("another kind of error", 0.35, error),
 )

@@ -106,7 +106,7 @@ FAULTS = pytest.mark.parametrize(("wrong", "expression", "template"), [
      "and for or"),
     ("def f(a):\n    return sorted(a)\n", "f([1, 2]) == [2, 1]", "argument left out"),
     ("from datetime import timedelta\ndef f(a):\n    return timedelta(hours=a).seconds\n", "f(30) == 108000",
-     "part for the whole"),
+     "sibling method"),
     ("import heapq\ndef f(a):\n    h = []\n    for x in a:\n        heapq.heappush(h, (len(x), x))\n    return h[0][1]\n",
      "f(['b', 'aa']) == 'aa'", "sign"),
     ("def f(a):\n    return sorted(a, key=lambda x: len(x))\n", "f(['b', 'aa']) == ['aa', 'b']", "sign"),

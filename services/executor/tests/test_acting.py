@@ -12,7 +12,7 @@ from autopatch.contract.errors import StaleTarget, Unavailable
 from autopatch.contract.lifecycle import State
 from autopatch.contract.model import digest
 from services.executor.ports import Failed
-from services.executor.tests.fakes import Died
+from services.executor.tests.fakes import Died, World
 from services.executor.tests.given import (
     CONFIG,
     RELEASE,
@@ -91,25 +91,26 @@ async def test_a_death_at_any_point_neither_doubles_nor_skips(tmp_path: Path, po
     assert undone == (["release r1"] if RELEASE in PLANS[name] else ["restart"] if name == "two edits and a restart" else [])
 
 
-async def test_the_crash_test_would_notice_a_missing_probe(tmp_path: Path) -> None:
-    world = a_world(tmp_path)
+async def restarted_and_died(folder: Path) -> World:
+    """The restart happened, and nobody was told."""
+    world = a_world(folder)
     applying(world, RESTART)
     await world.deliver()
     world.dies_at = ("after_effect", 1)
     with pytest.raises(Died):
         await world.deliver()
+    return world
+
+
+async def test_the_crash_test_would_notice_a_missing_probe(tmp_path: Path) -> None:
+    world = await restarted_and_died(tmp_path)
     world.runtime.number -= 1
     await world.run()
     assert world.runtime.effects == ["restart", "restart"]
 
 
 async def test_a_restart_that_happened_is_not_taken_for_somebody_elses_while_the_target_is_not_well_yet(tmp_path: Path) -> None:
-    world = a_world(tmp_path)
-    applying(world, RESTART)
-    await world.deliver()
-    world.dies_at = ("after_effect", 1)
-    with pytest.raises(Died):
-        await world.deliver()
+    world = await restarted_and_died(tmp_path)
     world.born()
     world.runtime.unwell = True
     await world.run()
