@@ -48,7 +48,8 @@ imports:
 test: setup
 	@$(if $(filter local,$(MODEL)),$(BIN)/autopatch model pull)
 	@$(MAKE) --no-print-directory --jobs 2 tests-together checks-beside
-	$(BIN)/pytest -m "quiet and not long$(if $(filter local,$(MODEL)),, and not local)" infra/demo tests/e2e -v --durations 10
+	$(BIN)/pytest -m "quiet and not long$(if $(filter local,$(MODEL)),, and not local)" tests/e2e infra/demo \
+		-n 2 --dist loadfile --no-loadscope-reorder -v --durations 10
 
 # the files that take longest come first, so that none is left over for one process at the end
 tests-together:

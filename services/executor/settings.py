@@ -19,7 +19,7 @@ class Settings(RoomSettings):
     )
     policy: str = Field(default=str(Path(__file__).parent / "policies" / "policy.yaml"), description="the policy file")
     locks: str = Field(default="/run/lock/autopatch", description="folder of the fences that all executors of this machine share")
-    sandbox_slots: int = Field(default=1, ge=1, le=16, description="sandbox runs at a time")
+    sandbox_slots: int = Field(default=2, ge=1, le=16, description="sandbox runs at a time, each with the cores of its own")
     sandbox_cpus: float = Field(default=1, gt=0, description="processor cores that one sandbox run may use")
     sandbox_spares: int = Field(default=1, ge=0, le=8, description="containers that wait, already warm, for more runs of tests")
     sandbox_runtime: str = Field(default="", description="its container runtime; empty: runsc where the engine has it, else runc")

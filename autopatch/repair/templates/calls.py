@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from autopatch.repair.templates.mutant import Edit, Site, Template
+from autopatch.repair.templates.source import inside
 
 WRAPS = {
     "number": ("abs({})", "int({})", "str({})", "round({})", "float({})", "bool({})"),
@@ -143,6 +144,24 @@ def _wrap_weight(node: ast.expr, parent: ast.AST | None) -> float:
             return 0.0
 
 
+def repeated(site: Site, node: ast.AST) -> Iterator[Edit]:
+    """A call of the same function or method that stands elsewhere in this one, with other arguments."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute) or site.scope.function is None:
+        return
+    own, called = site.source.of(node), _called(node.func)
+    texts = dict.fromkeys(
+        site.source.of(other) for other in inside(site.source, site.scope.function)
+        if isinstance(other, ast.Call) and _called(other.func) == called
+    )
+    for text in texts:
+        if text != own and "\n" not in text and own not in text:
+            yield site.replace(node, text)
+
+
+def _called(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
 def copy(site: Site, node: ast.AST) -> Iterator[Edit]:
     """The same object where a copy was meant."""
     if not isinstance(node, ast.Name | ast.Attribute) or not isinstance(node.ctx, ast.Load):
@@ -185,4 +204,5 @@ TEMPLATES = (
     Template("argument too many", 0.3, drop_argument),
     Template("argument left out", 0.3, add_argument),
     Template("copy for an alias", 0.3, copy),
+    Template("call from elsewhere", 0.3, repeated),
 )

@@ -45,9 +45,13 @@ def truth(site: Site, node: ast.AST) -> Iterator[Edit]:
 
 def text(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A string in the wrong case, with or without a space, or empty for a space."""
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or "\n" in node.value:
-        return
-    value = node.value
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and "\n" not in node.value:
+        for new in reformed(node.value):
+            yield site.replace(node, repr(new))
+
+
+def reformed(value: str) -> Iterator[str]:
+    """Other forms of a string, each once."""
     new = [value.lower(), value.upper(), value.strip(), value.capitalize(), value[::-1]]
     new += [" "] if value == "" else ["", value + " ", " " + value] if value == " " or len(value) < 3 else []
     if value.isalpha() and len(value) > 1:
@@ -56,7 +60,7 @@ def text(site: Site, node: ast.AST) -> Iterator[Edit]:
     for candidate in new:
         if candidate not in seen:
             seen.add(candidate)
-            yield site.replace(node, repr(candidate))
+            yield candidate
 
 
 def elsewhere(site: Site, node: ast.AST) -> Iterator[Edit]:
@@ -174,10 +178,18 @@ def _slice(site: Site, node: ast.Slice, lower: ast.expr | None, upper: ast.expr 
 
 
 def ends(site: Site, node: ast.AST) -> Iterator[Edit]:
-    """The first or last element is gone through too, or not at all."""
-    if isinstance(node, ast.For | ast.comprehension) and not isinstance(node.iter, ast.Call):
-        for cut in ("[1:]", "[:-1]"):
-            yield site.replace(node.iter, site.source.inner(node.iter) + cut)
+    """The first or last elements are gone through, or given back, that should not be."""
+    match node:
+        case ast.For(iter=whole) | ast.comprehension(iter=whole) if not isinstance(whole, ast.Call):
+            names = [n for n in site.scope.parameters if site.scope.kinds.get(n, "number") == "number"]
+            cuts = [("[1:]", 1.0), ("[:-1]", 1.0), *((cut, 0.6) for n in names for cut in (f"[:{n}]", f"[{n}:]"))]
+        case ast.Return(value=ast.Name() | ast.ListComp() as whole) if site.scope.kind(whole) in ("list", "text", "container"):
+            cuts = [("[1:]", 0.7), ("[:-1]", 0.7)]
+        case _:
+            return
+    for cut, weight in cuts:
+        if cut[1:-1].strip(":") != site.source.of(whole):
+            yield site.replace(whole, site.source.inner(whole) + cut, weight)
 
 
 def start_value(site: Site, node: ast.AST) -> Iterator[Edit]:

@@ -26,7 +26,7 @@ NEIGHBOUR = {
     "+": ("-", "*"), "-": ("+",), "*": ("/", "+", "**", "//"), "/": ("//", "*", "%"), "//": ("/", "%"), "%": ("//", "/"),
     "**": ("*",), "&": ("|", "^"), "|": ("&", "^"), "^": ("&", "|", "**"), "<<": (">>",), ">>": ("<<",),
 }
-FAR = {"+": ("//", "%"), "-": ("*", "%"), "*": ("-", "%"), "/": ("-",), "%": ("-", "*"), "**": ("+",)}
+FAR = {"+": ("//", "%"), "-": ("*", "%", "//"), "*": ("-", "%"), "/": ("-",), "%": ("-", "*"), "**": ("+",)}
 
 
 def _pattern(symbol: str) -> str:
@@ -132,6 +132,8 @@ def augmented(site: Site, node: ast.AST) -> Iterator[Edit]:
         symbol = SYMBOL[type(node.op)]
         for new in NEIGHBOUR.get(symbol, ()):
             yield from _swap(site, node.target, node.value, symbol + "=", new + "=")
+        for new in FAR.get(symbol, ()):
+            yield from _swap(site, node.target, node.value, symbol + "=", new + "=", 0.25)
         yield from _swap(site, node.target, node.value, symbol + "=", "=", 0.6)
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and not isinstance(node.targets[0], ast.Tuple | ast.List):
         kind = site.scope.kind(node.targets[0]) or site.scope.kind(node.value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from autopatch.contract.code import Place
 from autopatch.contract.errors import ContractError
-from autopatch.repair.templates import calls, conditions, constants, guards, javascript, names, operators, statements
+from autopatch.repair.templates import calls, conditions, constants, guards, javascript, names, operators, statements, together
 from autopatch.repair.templates.mutant import Edit, Mutant, Site, Template
 from autopatch.repair.templates.scope import scope_of
 from autopatch.repair.templates.source import Function, Source, inside, parse, read
@@ -14,7 +14,7 @@ from autopatch.repair.tree import Tree, text_of
 
 TEMPLATES: tuple[Template, ...] = (
     *operators.TEMPLATES, *constants.TEMPLATES, *names.TEMPLATES, *calls.TEMPLATES, *conditions.TEMPLATES, *statements.TEMPLATES,
-    *guards.TEMPLATES,
+    *guards.TEMPLATES, *together.TEMPLATES,
 )
 QUIET = 0.1
 """Share of a place's score that a line has which no failing test ran."""

@@ -159,6 +159,15 @@ FAULTS = pytest.mark.parametrize(("wrong", "expression", "template"), [
      "f(0, 1) == 0 and f(10, 0) == 9", "condition of the same function"),
     ("def f(a):\n    b = a * 7\n    return a + 1\n", "f(2) == 14", "value from elsewhere"),
     ("def f(a):\n    t = []\n    for x in a:\n        y = x * 2\n    return t\n", "f([1, 2]) == [2, 4]", "not gathered"),
+    ("def f(a, n):\n    return [x for x in a]\n", "f([1, 2, 3], 1) == [1]", "end of a sequence"),
+    ("def f(a):\n    b = [x * 2 for x in a]\n    return b\n", "f([1, 2]) == [4]", "end of a sequence"),
+    ("def f(a):\n    a -= 4\n    return a\n", "f(9) == 2", "wrong augmented operator"),
+    ("def f(a):\n    for x in a:\n        if x < 0:\n            return True\n    return False\n", "f([1]) and not f([-1])",
+     "answers the wrong way round"),
+    ("def f(a):\n    if not a:\n        return ' '\n    return 'x' if a > 1 else ' '\n", "f(0) == f(1) == '' and f(2) == 'x'",
+     "string in another form everywhere"),
+    ("def f(a: str, b: str):\n    return a == b\n", "f('Ab', 'aB') and not f('a', 'b')", "compared as they are"),
+    ("def f(a, b):\n    return min(a, 3) + min(b, 7) * min(a, 3)\n", "f(1, 5) == 26", "call from elsewhere"),
 ])
 
 

@@ -11,7 +11,7 @@ from autopatch.contract.plan import Precondition, SuccessCheck
 from autopatch.repair.diffs import make_diff
 from autopatch.repair.tree import Files
 from services.planner.tests.repair_fakes import Repository, Rooms, failed_attempt, lesson, opened, patched
-from services.planner.tests.jobs import ADD, EASY, easy, escalated, plan, say
+from services.planner.tests.jobs import ADD, EASY, easy, escalated, hard, plan, say
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -51,6 +51,19 @@ async def test_candidates_of_a_repository_that_begins_slowly_may_begin_slowly_to
     rooms = easy()
     await plan(rooms, opened(rooms, seconds=seconds))
     assert rooms.runs[0].enough and rooms.runs[0].job.test_s == pytest.approx(test_s, abs=0.1)
+
+
+async def test_edits_whose_tests_are_slow_are_shared_out_to_two_sandboxes_and_each_is_tried_once() -> None:
+    rooms, both = hard(), asyncio.Barrier(2)
+
+    async def together() -> None:
+        if len(rooms.runs) <= 2:
+            await asyncio.wait_for(both.wait(), 5)
+
+    rooms.hang = together
+    await escalated(rooms, opened(rooms, seconds=1))
+    assert len(rooms.tried) == len(set(rooms.tried)) > 10
+    assert set(rooms.tried[:16]) == {f"t{number}" for number in range(16)}
 
 
 async def test_an_edit_that_breaks_what_passed_is_not_planned() -> None:

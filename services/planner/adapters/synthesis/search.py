@@ -10,7 +10,7 @@ from autopatch.contract.errors import Unavailable
 from services.planner.adapters.sources.lessons import recalled
 from services.planner.adapters.sources.similar import similar
 from services.planner.adapters.synthesis import templates
-from services.planner.adapters.gate.candidate import key_of
+from services.planner.adapters.gate.candidate import Tried, key_of
 from services.planner.adapters.gate.case import Case, Ground
 from services.planner.adapters.gate.choosing import Ranked, left_to_a_person, ranked
 from services.planner.adapters.gate.proposing import Outcome
@@ -56,7 +56,7 @@ class Search:
         self._means = means
         self._gate = Gate(means.chassis, case)
         self._tally = Tally(len(case.baseline.failing))
-        self._tried = 0
+        self._reached: set[str] = set()
         self._writer = None if means.llm is None else Writer(
             means.llm, case, self._gate, self._tally, means.budget, means.prompts, means.size
         )
@@ -88,11 +88,10 @@ class Search:
         """Single edits; then upon the one that came nearest, as long as that helps."""
         budget_s = self._means.templates_s + OWN_TIMES * self._gate.own_s
         ground: Ground | None = Ground.of(self._case)
-        for _ in range(ROUNDS):
+        for reached in (self._reached, *(set[str]() for _ in range(1, ROUNDS))):
             if ground is None:
                 break
-            edits = await templates.search(self._case, ground, self._gate, self._tally, self._means.chassis.clock, budget_s)
-            self._tried = self._tried or self._tally.templates
+            edits = await self._edits(ground, budget_s, reached)
             budget_s = max(budget_s, (self._means.templates_s + self._means.later_s) / 2)  # what healed a part is worth more time
             if edits:
                 return await ranked(self._case, self._gate, edits)
@@ -101,11 +100,12 @@ class Search:
 
     async def _edited_later(self) -> Ranked:
         """Those that the time before the model did not reach: with a model no fewer are tried than without."""
-        ground, clock = Ground.of(self._case), self._means.chassis.clock
-        edits = await templates.search(
-            self._case, ground, self._gate, self._tally, clock, self._means.later_s, skip=self._tried
-        )
-        return await ranked(self._case, self._gate, edits) if edits else Ranked()
+        edits = await self._edits(Ground.of(self._case), self._means.later_s, self._reached)
+        return await ranked(self._case, self._gate, edits)
+
+    async def _edits(self, ground: Ground, budget_s: float, reached: set[str]) -> list[Tried]:
+        clock = self._means.chassis.clock
+        return await templates.search(self._case, ground, self._gate, self._tally, clock, budget_s, reached)
 
     async def _written(self, writer: Writer, found: Ranked) -> Ranked:
         """Asked when edits heal nothing, or when what they heal may well fit the visible tests only."""

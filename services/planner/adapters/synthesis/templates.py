@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 
 from autopatch.chassis.clock import Clock
 from autopatch.chassis.telemetry import span
@@ -22,44 +21,50 @@ ENOUGH_S = 4.0
 """After so many seconds one that passes is enough."""
 LEAST_S = 2.0
 DEADLY = 3
+LANES = 2
+"""Sandboxes that a batch is shared out to. The executor gives each a core, and lets as many wait as it has no room for."""
+WORTH_S = 2.0
+"""Seconds that a batch must take for that: another sandbox takes almost one to begin."""
 
 
 async def search(
-    case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float, skip: int = 0
+    case: Case, ground: Ground, gate: Gate, tally: Tally, clock: Clock, budget_s: float, reached: set[str]
 ) -> list[Tried]:
-    """What passed the whole suite; `skip`: so many edits of this ground were tried before. Raises Unavailable."""
-    began = clock.now()
+    """What passed the whole suite. `reached`: ids of edits of this ground that need no try; those tried are added. Raises
+    Unavailable."""
+    began, before, rejected = clock.now(), len(reached), len(tally.rejected)
     survivors: list[Tried] = []
 
     def left() -> float:
         return (min(budget_s, ENOUGH_S) if survivors else budget_s) - (clock.now() - began).total_seconds()
 
-    rejected = len(tally.rejected)
     with span("search templates", budget_s=budget_s, places=len(ground.places)) as current:
         found = await asyncio.to_thread(search_order, ground.tree, ground.places, MOST)
-        tried_before = tally.templates
-        for batch in _batches(islice(_candidates(case, ground, found, tally.templates), skip, None)):
-            passed = await _screened(gate, tally, batch, left)
-            survivors += await _confirmed(gate, tally, passed)
+        for batch in _batches(c for c in _candidates(case, ground, found) if c.id not in reached):
+            lanes = LANES if len(batch) * case.red.seconds > WORTH_S else 1
+            shares = (_screened(gate, tally, batch[lane::lanes], left, reached) for lane in range(lanes))
+            survivors += await _confirmed(gate, tally, [one for passed in await asyncio.gather(*shares) for one in passed])
             if len(survivors) >= ENOUGH or left() < LEAST_S:
                 break
-        seconds = (clock.now() - began).total_seconds()
-        tally.seconds += seconds
+        tally.seconds += (seconds := (clock.now() - began).total_seconds())
         current.set_attribute("templates.known", len(found))
-        current.set_attribute("templates.tried", tally.templates - tried_before)
+        current.set_attribute("templates.tried", len(reached) - before)
         current.set_attribute("templates.survivors", [one.candidate.description[:200] for one in survivors])
         current.set_attribute("templates.seconds", round(seconds, 3))
         current.set_attribute("alternatives.rejected", lines(tally.rejected[rejected:]))
     return survivors
 
 
-async def _screened(gate: Gate, tally: Tally, batch: Sequence[Candidate], left: Callable[[], float]) -> list[Tried]:
+async def _screened(
+    gate: Gate, tally: Tally, batch: Sequence[Candidate], left: Callable[[], float], reached: set[str]
+) -> list[Tried]:
     """What passes the failing tests. A candidate that kills the sandbox is passed over, but only so many in a row."""
     passed: list[Tried] = []
     deadly = 0
     while batch:
         tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
         tally.templates += len(tried)
+        reached.update(one.candidate.id for one in tried)
         tally.saw(tried)
         passed += tally.sift(tried)
         batch = batch[len(tried):]
@@ -83,9 +88,9 @@ async def _confirmed(gate: Gate, tally: Tally, passed: Sequence[Tried]) -> list[
     return tally.sift(await gate.confirm(allowed))
 
 
-def _candidates(case: Case, ground: Ground, found: Sequence[Mutant], first: int) -> Iterator[Candidate]:
-    """Without what failed before in this incident."""
-    for number, mutant in enumerate(found, first):
+def _candidates(case: Case, ground: Ground, found: Sequence[Mutant]) -> Iterator[Candidate]:
+    """Without what failed before in this incident. Ids are the same each time that this ground is searched."""
+    for number, mutant in enumerate(found):
         changes = {**ground.changes, mutant.path: mutant.applied(ground.tree[mutant.path])}
         if case.failed and key_of(changes) in case.failed:
             continue
