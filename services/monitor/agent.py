@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from autopatch.chassis.chassis import Episode, TargetRecord
 from autopatch.contract import events as ev
-from autopatch.contract.lifecycle import OPEN_STATES, Incident, State
+from autopatch.contract.lifecycle import OPEN_STATES, TABLE, Incident, State
 from autopatch.contract.model import canonical, digest
 
 DAY = timedelta(days=1)
@@ -101,6 +101,23 @@ def first_id(target: str, alert: ev.Alert) -> str:
     return incident_id(target, alert.identity, alert.starts_at, 0)
 
 
+def newest_id(record: TargetRecord, current: Incident | None, target: str, alert: ev.Alert) -> str:
+    """Where an alert was last told of; when the record has forgotten it, the incident that it names may hold it still."""
+    if episode := record.episodes.get(alert.identity):
+        return episode.incident_id
+    return current.id if current and _last(current, alert.identity) else first_id(target, alert)
+
+
+def may_be_of(target: str, incident_id: str) -> bool:
+    """By its id; see `incident_id`."""
+    return incident_id.rpartition("-")[0] == target
+
+
+def joinable(incident: Incident) -> bool:
+    """Is it open, and about an alert rather than a defect job?"""
+    return incident.state in OPEN_STATES and incident.opened.alert is not None
+
+
 def decide(seen: Seen, told: Told, now: datetime, rules: Rules) -> Decision:
     """What this word about an alert does."""
     alert, mine = told.alert, seen.mine
@@ -113,11 +130,12 @@ def decide(seen: Seen, told: Told, now: datetime, rules: Rules) -> Decision:
         return _update(mine, alert, closed)
     if alert.silenced:
         return Nothing("silenced: nothing opens")
-    if seen.current and seen.current.state in OPEN_STATES and seen.current.opened.alert:
+    if seen.current and joinable(seen.current):
         known = seen.record.episodes.get(alert.identity)
         joined = _remember(
             seen.record, alert, seen.current.id, known.generation if known else 0, _lately(known.opened_at, now) if known else ()
         )
+        joined = joined.model_copy(update={"open_incident": seen.current.id})
         return Tell(seen.current, ev.AlertUpdated(alert=alert, why="another alert of the target"), joined)
     return _open(seen, alert, now)
 
@@ -142,6 +160,17 @@ def finished(incident: Incident, identity: str) -> bool:
     """Is the last word on this alert that it ended?"""
     word = _last(incident, identity)
     return word is not None and not word.firing
+
+
+def over(incident: Incident) -> bool:
+    """Has it ended so that nobody can reopen it?"""
+    return incident.terminal and (incident.state, ev.Reopened) not in TABLE
+
+
+def told_of(incident: Incident) -> set[str]:
+    """Identities of all alerts on its log."""
+    alerts = (getattr(stored.envelope.data, "alert", None) for stored in incident.log)
+    return {alert.identity for alert in alerts if isinstance(alert, ev.Alert)}
 
 
 def _resolved(mine: Incident | None, told: Told, now: datetime) -> Decision:
@@ -221,7 +250,7 @@ def _opening(target: str, record: TargetRecord, alert: ev.Alert, generation: int
 def _remember(
     record: TargetRecord, alert: ev.Alert, incident: str, generation: int, opened_at: tuple[datetime, ...]
 ) -> TargetRecord:
-    """The record with this episode; the oldest are forgotten, and found again by their deterministic id."""
+    """The record with this episode; the oldest are forgotten, and found again by `newest_id`."""
     episode = Episode(incident_id=incident, generation=generation, starts_at=alert.starts_at, opened_at=opened_at)
     others = {k: v for k, v in record.episodes.items() if k != alert.identity}
     newest = sorted(others.items(), key=lambda item: max((item[1].starts_at, *item[1].opened_at)))[1 - MOST_EPISODES :]

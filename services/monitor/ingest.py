@@ -4,12 +4,13 @@ import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, assert_never
 
 import structlog
 
 from autopatch.chassis.telemetry import scope, span
-from autopatch.contract.errors import AutoPatchError, Conflict, Unavailable
+from autopatch.contract.errors import AutoPatchError, Conflict, ContractError, Unavailable
 from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.model import Word
 from services.monitor import agent
@@ -19,6 +20,8 @@ from services.monitor.ports import MonitorChassis
 
 log = structlog.get_logger("monitor")
 TRIES = 20
+LOOKED_AT = 100
+"""Of a target's newest incidents that somebody can reopen, before another one opens."""
 REMEMBERED = 10_000
 
 
@@ -40,6 +43,7 @@ class Ingest:
         self._timeout_s = timeout_s
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._failures = 0
+        self._over: set[str] = set()
         self._unmatched: OrderedDict[str, None] = OrderedDict()
 
     async def take(self, alerts: tuple[Told, ...], headers: Mapping[str, str]) -> Taken:
@@ -89,20 +93,43 @@ class Ingest:
     async def _settle(self, target: str, told: Told, headers: Mapping[str, str]) -> str:
         for _ in range(TRIES):
             seen, revision = await self._look(target, told)
-            decision = agent.decide(seen, told, self._chassis.clock.now(), self._rules)
+            now = self._chassis.clock.now()
+            decision = agent.decide(seen, told, now, self._rules)
+            if isinstance(decision, Open) and (reopened := await self._reopened(target)):
+                decision = agent.decide(replace(seen, current=reopened), told, now, self._rules)
             with suppress(Conflict):
                 return await self._act(seen, revision, decision, told, headers)
         raise Unavailable("nats", f"the record of {target} changed {TRIES} times while an alert was recorded")
 
     async def _look(self, target: str, told: Told) -> tuple[Seen, int]:
         record, revision = await self._chassis.records.get(target)
-        episode = record.episodes.get(told.alert.identity)
-        mine = await self._chassis.log.load(episode.incident_id if episode else agent.first_id(target, told.alert))
-        if not record.open_incident or record.open_incident == mine.id:
-            current = mine if record.open_incident else None
-        else:
-            current = await self._chassis.log.load(record.open_incident)
-        return Seen(target, record, mine if episode or mine.log else None, current), revision
+        current = await self._chassis.log.load(record.open_incident) if record.open_incident else None
+        newest = agent.newest_id(record, current, target, told.alert)
+        mine = current if current and current.id == newest else await self._chassis.log.load(newest)
+        known = told.alert.identity in record.episodes
+        return Seen(target, record, mine if known or mine.log else None, current), revision
+
+    async def _reopened(self, target: str) -> Incident | None:
+        """An open incident that the record does not name: a person reopened it, and whoever does that writes no record.
+
+        One by one, newest first: what was read by then stays read when the alert's time is up and it is sent again.
+        """
+        ids = [i for i in await self._chassis.log.ids() if i not in self._over and agent.may_be_of(target, i)]
+        for incident_id in reversed(ids[-LOOKED_AT:]):
+            incident = await self._readable(incident_id)
+            if agent.joinable(incident):
+                return incident
+            if agent.over(incident):
+                self._over.add(incident_id)
+        return None
+
+    async def _readable(self, incident_id: str) -> Incident:
+        """As if it were not there when it cannot be read: it must not keep others from opening."""
+        try:
+            return await self._chassis.log.load(incident_id)
+        except ContractError as error:
+            log.warning("incident cannot be read", incident=incident_id, error=str(error))
+            return Incident(incident_id)
 
     async def _act(self, seen: Seen, revision: int, decision: Decision, told: Told, headers: Mapping[str, str]) -> str:
         match decision:
@@ -141,9 +168,12 @@ class Ingest:
             await self._chassis.log.append(incident, [event], by="monitor", key=told.alert.identity)
 
     async def _unclaimed(self, told: Told, reason: str) -> str:
-        """Shown to people; a resolved one needs no attention, and a repeat of what was recorded is not recorded again."""
-        key = f"{told.alert.identity}/{told.alert.starts_at}/{reason}"
-        if told.alert.status == "firing" and key not in self._unmatched:
+        """Shown to people; a repeat of what was recorded is not recorded again.
+
+        A resolved one needs no attention, unless it is at fault: what it would have ended may be open still.
+        """
+        key = f"{told.alert.identity}/{told.alert.starts_at}/{told.alert.status}/{reason}"
+        if (told.alert.status == "firing" or told.fault) and key not in self._unmatched:
             await self._chassis.unmatched.add(told.alert, reason)
             UNMATCHED.inc()
             log.warning("alert belongs to no single target", alertname=told.alert.alertname, reason=reason)

@@ -74,21 +74,29 @@ class Reconciliation:
 
     async def _clear(self, target: str, held: set[str]) -> None:
         """Alerts of a target that fire by our log and are gone by Alertmanager's answer; young ones may be on their way."""
-        record, _ = await self._chassis.records.get(target)
-        for identity, episode in record.episodes.items():
-            key = (episode.incident_id, identity)
+        for identity, incident_id in (await self._known(target)).items():
+            key = (incident_id, identity)
             if identity in held:
                 self._finished.pop(key, None)
                 continue
             if key in self._finished:
                 continue
-            incident, now = await self._chassis.log.load(episode.incident_id), self._chassis.clock.now()
+            incident, now = await self._chassis.log.load(incident_id), self._chassis.clock.now()
             if agent.finished(incident, identity):
                 self._finished[key] = None
                 while len(self._finished) > REMEMBERED:
                     self._finished.popitem(last=False)
             elif agent.gone(incident, identity, now, 2 * self._interval):
                 await self._ingest.settle(target, agent.missing(incident, identity, now), {})
+
+    async def _known(self, target: str) -> dict[str, str]:
+        """Alerts and their newest incidents: of those that the record has forgotten, the ones that its incident holds."""
+        record, _ = await self._chassis.records.get(target)
+        known = {identity: episode.incident_id for identity, episode in record.episodes.items()}
+        if record.open_incident:
+            held = agent.told_of(await self._chassis.log.load(record.open_incident))
+            known = dict.fromkeys(held, record.open_incident) | known
+        return known
 
     def _say(self, problem: str) -> None:
         if problem and problem != self.problem:

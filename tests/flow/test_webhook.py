@@ -127,6 +127,33 @@ async def test_another_alert_of_the_target_joins_its_open_incident(tmp_path: Pat
         assert incident.log[-1].envelope.event == "alert_updated"
 
 
+async def test_a_crowd_of_alerts_told_again_and_again_is_written_once(tmp_path: Path) -> None:
+    async with flow(tmp_path, rung="approve") as it:
+        starts = datetime.now(UTC)
+        crowd = [{**it.world.alert("payments", starts, pod=f"p-{n}"), "status": "firing"} for n in range(230)]
+        it.http.timeout = 60
+        assert (await it.group(*crowd)).json()["opened"] == 1
+        written = len((await it.wait(State.AWAITING)).log)
+        assert (await it.group(*crowd)).json()["nothing"] == 230
+        assert len((await it.only()).log) == written
+
+
+async def test_after_a_reopen_the_next_alert_of_the_target_joins_the_reopened_incident(tmp_path: Path) -> None:
+    async with flow(tmp_path, rung="approve", given={"monitor": {"cool_down_s": 0}}) as it:
+        await it.alert("payments")
+        first = await it.wait(State.AWAITING)
+        await it.say(first, "reject")
+        await it.wait(State.ESCALATED, incident_id=first.id)
+        assert (await it.alert("payments", severity="page")).json()["opened"] == 1
+        second = next(i for i in await it.log.ids() if i != first.id)
+        asked = await it.wait(State.AWAITING, incident_id=second)
+        assert (await it.say(first, "reopen")).status_code == 200
+        await it.say(asked, "cancel")
+        await it.wait(State.CANCELLED, incident_id=second)
+        assert (await it.alert("payments", severity="third")).json()["told"] == 1
+        assert sorted(await it.log.ids()) == sorted((first.id, second))
+
+
 async def test_an_alert_of_nobody_is_shown_to_people_and_opens_nothing(tmp_path: Path) -> None:
     async with flow(tmp_path, rooms=("monitor", "gateway")) as it:
         answer = await it.alert("a-stranger")
@@ -147,10 +174,13 @@ async def test_a_mixed_group_is_split_per_alert(tmp_path: Path) -> None:
             {**it.silent_alert("orders"), "status": "firing", "unknown": {"field": [1]}},
             {**it.world.alert("a-stranger", starts), "status": "firing"},
             {"status": "firing", "labels": 7},
+            {**it.world.alert("payments", starts, pod="p-1"), "status": "firing", "startsAt": "9999-12-31T23:59:59-05:00"},
         )
         assert answer.status_code == 200
         body = answer.json()
-        assert (body["opened"], body["told"], body["unmatched"], body["ignored"]) == (1, 1, 1, 1)
+        assert (body["opened"], body["told"], body["unmatched"], body["ignored"]) == (1, 1, 3, 0)
+        reasons = {entry["reason"] for entry in (await it.person("GET", "/v1/unmatched")).json()}
+        assert reasons == {"claimed by no target", "its labels cannot be read", "its startsAt cannot be read"}
         await it.wait(State.CLOSED, incident_id=payments.id)
         orders = next(i for i in await it.log.ids() if i.startswith("orders"))
         await it.wait(State.AWAITING, incident_id=orders)

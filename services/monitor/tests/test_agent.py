@@ -240,3 +240,73 @@ async def test_the_record_of_a_target_does_not_grow_without_end() -> None:
     record, _ = await on.records.get("payments")
     assert len(record.episodes) == agent.MOST_EPISODES
     assert len(record.model_dump_json()) < 60_000
+
+
+def crowd(more: int) -> list[dict[str, object]]:
+    """More alerts of one target than its record remembers."""
+    labels = [{"alertname": "Slow", "service": "payments", "pod": f"p-{n}"} for n in range(agent.MOST_EPISODES + more)]
+    return [alert(labels=one) for one in labels]
+
+
+async def test_a_repeat_of_more_alerts_than_are_remembered_changes_nothing() -> None:
+    on, alerts = chassis(), crowd(60)
+    assert await hear(on, *alerts) == "opened:1 told:259"
+    for _ in range(3):
+        on.clock.later(600)
+        assert await hear(on, *alerts) == "nothing:260"
+    assert len(on.incidents) == 1 and len(on.incidents[0].log) == 260
+
+
+async def test_the_end_of_an_alert_that_joined_and_was_forgotten_is_noted_once() -> None:
+    on, alerts = chassis(), crowd(60)
+    await hear(on, *alerts)
+    ended = [one | {"status": "resolved", "endsAt": (NOW + timedelta(seconds=60)).isoformat()} for one in alerts[1:]]
+    assert await hear(on, *ended) == "told:259"
+    assert await hear(on, *ended) == "nothing:259"
+    assert on.incidents[0].state is State.OPEN
+
+
+async def test_an_alert_that_joined_and_was_forgotten_is_cooled_down_with_the_incident_it_joined() -> None:
+    on, alerts = chassis(), crowd(60)
+    await hear(on, *alerts)
+    await end(on, NOT_RED)
+    assert await hear(on, *alerts) == "nothing:260"
+    on.clock.later(301)
+    assert await hear(on, *alerts) == "opened:1 told:259"
+
+
+async def two_ended(on: Chassis) -> None:
+    """A was rejected, B was opened by another alert, A was reopened while B was open, and B was cancelled."""
+    await hear(on, alert("A"))
+    await end(on, ESCALATED)
+    assert await hear(on, alert("B")) == "opened:1"
+    await end(on, ev.Reopened(person="ada"))
+    await end(on, CANCELLED, index=1)
+
+
+async def test_after_a_reopen_the_next_alert_joins_what_is_open_instead_of_opening_beside_it() -> None:
+    on = chassis()
+    await two_ended(on)
+    assert await hear(on, alert("C"), alert("D"), alert("C")) == "told:2 nothing:1"
+    assert [i.state for i in on.incidents] == [State.OPEN, State.CANCELLED]
+    assert on.records.kept["payments"][0].open_incident == on.incidents[0].id
+
+
+async def test_a_reopened_incident_is_found_though_the_record_forgot_the_alert_that_opened_it() -> None:
+    on = chassis()
+    await two_ended(on)
+    record, revision = on.records.kept["payments"]
+    on.records.kept["payments"] = (record.model_copy(update={"episodes": {}}), revision)
+    assert await hear(on, alert("C")) == "told:1"
+    on.clock.later(600)
+    assert await hear(on, alert("B")) == "nothing:1"
+    assert await hear(on, alert("B", status="resolved"), alert("B", start=700)) == "told:2"
+    assert len(on.incidents) == 2
+
+
+async def test_what_is_open_on_another_target_or_has_no_alert_is_not_joined() -> None:
+    on = chassis()
+    opened = ev.Opened(target="payments", title="a failing test")
+    await on.log.append(Incident("payments-0123456789ab"), [opened], by="gateway")
+    assert await hear(on, alert(labels={"alertname": "Slow", "service": "orders"})) == "opened:1"
+    assert await hear(on, alert()) == "opened:1"

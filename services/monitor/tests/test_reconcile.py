@@ -74,6 +74,16 @@ async def test_an_escalated_incidents_alert_is_cleared_as_a_note_so_that_a_new_f
     assert len(on.incidents) == 2
 
 
+async def test_the_end_of_an_alert_that_the_record_forgot_is_found_as_well() -> None:
+    on, alertmanager = chassis(), FakeAlertmanager([held()])
+    await webhook(on, alert(), alert("Errors"))
+    record, revision = on.records.kept["payments"]
+    on.records.kept["payments"] = (record.model_copy(update={"episodes": {}}), revision)
+    on.clock.later(121)
+    await comparing(on, alertmanager).once(alertmanager)
+    assert on.told() == ["opened", "alert_updated", "alert_updated"] and on.incidents[0].state is State.OPEN
+
+
 @pytest.mark.parametrize("trouble", [{"away": True}, {"started_at": NOW + timedelta(seconds=400)}, {"cluster": "settling"}])
 async def test_a_missing_alert_proves_nothing_while_alertmanager_is_away_young_or_settling(trouble: dict[str, object]) -> None:
     on, alertmanager = chassis(), FakeAlertmanager([], **trouble)  # type: ignore[arg-type]

@@ -86,14 +86,6 @@ async def test_what_is_no_webhook_gets_400_and_is_not_repeated(body: bytes, stat
     assert len(answer.content) < 1000 and CANARY not in answer.text
 
 
-@pytest.mark.parametrize("item", [1, None, "x", [], {"labels": "x"}, {"labels": {}, "startsAt": "soon"}, {"status": "exploded"}])
-async def test_alerts_that_cannot_be_understood_are_counted_and_the_others_are_taken(item: Any) -> None:
-    on = chassis()
-    answer = await http(room(on)).post(PATH, json=group(item, alert()))
-    assert answer.status_code == 200
-    assert (answer.json()["ignored"], answer.json()["opened"]) == (1, 1)
-
-
 async def test_absent_severity_unknown_severity_and_odd_label_values_are_survived() -> None:
     on = chassis()
     odd = {"alertname": "Slow", "service": "payments", "severity": "apocalyptic", "n": 5, "deep": {"a": 1}}

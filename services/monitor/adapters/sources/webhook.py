@@ -4,6 +4,7 @@ import asyncio
 import hmac
 from typing import Literal
 
+import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +17,7 @@ from services.monitor.ingest import Ingest
 from services.monitor.metrics import ALERTS, REFUSED
 from services.monitor.reconcile import Reconciliation
 
+log = structlog.get_logger("monitor")
 Sender = Literal["alertmanager", "grafana"]
 
 
@@ -65,6 +67,7 @@ def webhooks(
         except Unavailable as error:
             return _refused(sender, Refusal(503, str(error)))
         if batch.ignored:
+            log.warning("a webhook's list holds what is no alert", sender=sender, count=batch.ignored)
             ALERTS.labels(sender, "ignored").inc(batch.ignored)
         if batch.truncated:
             reconciliation.now()

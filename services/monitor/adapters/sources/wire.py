@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from services.monitor.adapters.sources import edge
@@ -17,22 +16,11 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Batch:
-    """`ignored` counts alerts that could not be understood; `truncated` those that the sender left out."""
+    """`ignored` counts what is no alert at all, and holds nothing to show; `truncated` alerts that the sender left out."""
 
     alerts: tuple[Told, ...]
     ignored: int = 0
     truncated: int = 0
-
-
-class _Alert(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-    status: str = ""
-    labels: dict[str, Any] = Field(default_factory=dict)
-    annotations: dict[str, Any] = Field(default_factory=dict)
-    starts_at: datetime | None = Field(default=None, alias="startsAt")
-    ends_at: datetime | None = Field(default=None, alias="endsAt")
-    generator_url: str = Field(default="", alias="generatorURL")
 
 
 def parse(body: bytes, source: Literal["alertmanager", "grafana"], now: datetime) -> Batch:
@@ -43,23 +31,15 @@ def parse(body: bytes, source: Literal["alertmanager", "grafana"], now: datetime
         raise Unreadable("not JSON, or nested too deeply") from error
     if not isinstance(data, dict) or not isinstance(data.get("alerts"), list):
         raise Unreadable("no list of alerts; version 4 of Alertmanager's webhook is understood")
-    told = [_told(item, str(data.get("status", "")), source, now) for item in data["alerts"]]
+    told = [_told(item, data.get("status"), source, now) for item in data["alerts"] if isinstance(item, dict)]
     left_out = data.get("truncatedAlerts", 0)
-    return Batch(
-        tuple(t for t in told if t), sum(t is None for t in told), left_out if isinstance(left_out, int) and left_out > 0 else 0
-    )
+    ignored = len(data["alerts"]) - len(told)
+    return Batch(tuple(told), ignored, left_out if isinstance(left_out, int) and left_out > 0 else 0)
 
 
-def _told(item: Any, group_status: str, source: Literal["alertmanager", "grafana"], now: datetime) -> Told | None:
-    """None when it is no alert, or neither firing nor resolved."""
-    try:
-        alert = _Alert.model_validate(item)
-    except ValidationError:
-        return None
-    status = alert.status or group_status
-    if status not in ("firing", "resolved"):
-        return None
+def _told(item: dict[str, Any], group_status: object, source: Literal["alertmanager", "grafana"], now: datetime) -> Told:
+    """An alert that says nothing of its status has that of its group."""
     return edge.told(
-        alert.labels, alert.annotations, alert.starts_at, alert.ends_at, status="firing" if status == "firing" else "resolved",
-        source=source, now=now, generator_url=alert.generator_url,
+        item.get("labels"), item.get("annotations"), item.get("startsAt"), item.get("endsAt"),
+        status=str(item.get("status") or group_status), source=source, now=now, generator_url=item.get("generatorURL"),
     )
