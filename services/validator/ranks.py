@@ -56,13 +56,13 @@ def is_red(signal: Signal, value: float) -> bool:
     return value > signal.threshold if signal.bad == "above" else value < signal.threshold
 
 
-def red_run(signal: Signal, result: Result, end: datetime) -> datetime:
-    """When the red samples began that last until `end` without a good one between; `end` when there are none."""
+def run_of(red: bool, signal: Signal, result: Result, end: datetime) -> datetime:
+    """When the samples began that last until `end` and are all red, or none of them; `end` when there are none."""
     began = end.timestamp()
     if isinstance(result, Value) and len(result.series) == 1:
         series = result.series[0]
         for at, value in zip(reversed(series.times), reversed(series.values), strict=True):
-            if not is_red(signal, value):
+            if is_red(signal, value) is not red:
                 break
             began = at
     return datetime.fromtimestamp(min(began, end.timestamp()), end.tzinfo)

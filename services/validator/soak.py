@@ -1,6 +1,6 @@
 """One soak: which windows are compared, and what is measured in them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from autopatch.chassis.room import Reject
@@ -51,6 +51,16 @@ class Soak:
 
     async def measure(self, metrics: Metrics, health: Health, rule: Rule, now: datetime) -> Evidence:
         """Every signal of the target in both windows. Raises Unavailable."""
+        return await replace(self, window=await self._settled(metrics))._measure(metrics, health, rule, now)
+
+    async def _settled(self, metrics: Metrics) -> Window:
+        """An extended soak without what was red in it, where a whole soak is left after that: a cure may settle late."""
+        window, whole = self.window, timedelta(seconds=self.success.soak_s)
+        seen = await metrics.query_range(self.check[1].query, window.start, window.end, window.step_s)
+        start = ranks.run_of(False, self.check[1], seen, window.end)
+        return replace(window, start=start) if window.end - start >= whole else window
+
+    async def _measure(self, metrics: Metrics, health: Health, rule: Rule, now: datetime) -> Evidence:
         found = await measuring.rules_of(metrics, self.alert)
         red = await self._red_window(metrics, max((r.duration for r in found), default=0.0), rule.blocks)
         signals = {n: s for n, s in self.target.signals.items() if n != self.check[0]}
@@ -73,7 +83,7 @@ class Soak:
             return short
         back = timedelta(seconds=max(RUN_S, self.success.soak_s))
         seen = await metrics.query_range(self.check[1].query, self.applying_at - back, self.applying_at, self.window.step_s)
-        run = ranks.red_run(self.check[1], seen, self.applying_at)
+        run = ranks.run_of(True, self.check[1], seen, self.applying_at)
         return Window(min(since, run), self.applying_at, self.window.step_s)
 
     async def _compare(
