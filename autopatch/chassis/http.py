@@ -10,6 +10,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.exceptions import HTTPException
 
 from autopatch.contract.errors import AutoPatchError, Conflict, ContractError, OperatorError, Refused, Unavailable
 
@@ -43,6 +44,11 @@ def application(room: str, routers: Sequence[APIRouter], ready: Ready) -> FastAP
     async def ours(_: Request, error: AutoPatchError) -> JSONResponse:
         status = next(code for kind, code in STATUS if isinstance(error, kind))
         return JSONResponse({"error": str(error.args[0])[:400], "tip": error.tip[:400]}, status)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> JSONResponse:
+        tip = f"the README of services/{room} lists the routes"
+        return JSONResponse({"error": error.detail[:400], "tip": tip}, error.status_code, headers=error.headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:

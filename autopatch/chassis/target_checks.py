@@ -1,6 +1,5 @@
 """What a target file must satisfy beyond the shape of its fields. Pure: nothing on disk or network is looked at."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from signal import Signals
@@ -100,9 +99,7 @@ def _bounds(bounds: Bounds) -> Iterator[tuple[str, str]]:
         yield "choices are for type str", "remove them"
     if bounds.type == "str" and not bounds.choices:
         yield "text needs choices", "list what it may be"
-    if any(not math.isfinite(end) for end in ends):
-        yield "min and max must be finite", "write numbers"
-    elif len(ends) == 2 and ends[0] > ends[1]:
+    if len(ends) == 2 and ends[0] > ends[1]:
         yield "min is above max", "swap them"
     elif bounds.type == "int" and any(end != int(end) for end in ends):
         yield "min and max of an int must be whole", "round them"
@@ -116,8 +113,6 @@ def _checks(target: Target) -> Iterator[Fault]:
         )
     seen: dict[str, str] = {}
     for name, signal in checks.items():
-        if signal.threshold is not None and not math.isfinite(signal.threshold):
-            yield Fault(("signals", name, "threshold"), "must be finite", "write a number")
         if len(checks) > 1 and not signal.alerts:
             yield Fault(
                 ("signals", name), "one check of several, without alerts", "add alerts: with the names that it stands for"

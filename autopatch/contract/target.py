@@ -13,10 +13,13 @@ RUNGS: tuple[Rung, ...] = ("observe", "suggest", "approve", "auto")
 SECRET_NAMES = ("password", "passwd", "secret", "token", "api_key", "apikey", "private_key", "credential")
 
 
-class Strict(BaseModel):
-    """What a person wrote: an unknown field is a mistake and named."""
+DAY_S = 86_400
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class Strict(BaseModel):
+    """What a person wrote: an unknown field is a mistake and named, and a number is one that can be counted to."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Bounds(Strict):
@@ -93,9 +96,9 @@ class Signal(Strict):
 class Soak(Strict):
     """How long a fix is watched. `settle_s` should cover the rate windows of the queries."""
 
-    settle_s: float = Field(default=60, ge=0)
-    soak_s: float = Field(default=300, gt=0)
-    step_s: float = Field(default=5, gt=0, description="resolution of range queries")
+    settle_s: float = Field(default=60, ge=0, le=DAY_S)
+    soak_s: float = Field(default=300, gt=0, le=DAY_S)
+    step_s: float = Field(default=5, gt=0, le=DAY_S, description="resolution of range queries")
 
 
 class Rehearse(Strict):
@@ -139,7 +142,7 @@ class Target(Strict):
     health: str = Field(default="", description="URL that answers 2xx when well")
     autonomy: Autonomy = Autonomy()
     approvers: tuple[str, ...] = Field(default=(), description="names or roles; empty: everyone with the role approver")
-    approval_ttl_s: float = Field(default=900, gt=0)
+    approval_ttl_s: float = Field(default=900, gt=0, le=30 * DAY_S)
     rehearse: Rehearse | None = None
     soak: Soak = Soak()
     on_inconclusive: Literal["keep", "rollback"] = "keep"

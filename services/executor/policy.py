@@ -6,12 +6,19 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
-from pydantic import AwareDatetime, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, AwareDatetime, Discriminator, Field, Tag, model_validator
 
 from autopatch.contract.actions import RISK, ActionKind, PatchCode, Reload, Restart, RollbackRelease, Scalar, SetConfig
 from autopatch.contract.plan import Plan, Step
-from autopatch.contract.target import RUNGS, Bounds, DockerRuntime, Rung, Strict, Target
+from autopatch.contract.target import DAY_S, RUNGS, Bounds, DockerRuntime, Rung, Strict, Target
 
+def _local(value: time) -> time:
+    if value.tzinfo is not None:
+        raise ValueError("has a zone of its own; `zone` says it for both times")
+    return value
+
+
+Local = Annotated[time, AfterValidator(_local)]
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -19,8 +26,8 @@ class Weekly(Strict):
     """From a time of those days until a time of the same or, when that is earlier, of the next day."""
 
     days: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] = Field(min_length=1)
-    from_: time = Field(alias="from")
-    until: time
+    from_: Local = Field(alias="from")
+    until: Local
     zone: ZoneInfo = Field(default_factory=lambda: ZoneInfo("UTC"))
     why: str = ""
 
@@ -67,7 +74,7 @@ class Rule(Strict):
     targets: tuple[str, ...] = Field(min_length=1)
     at_most: Rung = "auto"
     max_per_hour: int = Field(default=6, ge=1)
-    cool_down_s: float = Field(default=0, ge=0)
+    cool_down_s: float = Field(default=0, ge=0, le=30 * DAY_S)
     max_steps: int = Field(default=3, ge=1)
     two_persons: bool | None = Field(default=None, description="None: as risky as the plan is")
     freeze: tuple[Window, ...] = ()
@@ -118,7 +125,8 @@ def decide(policy: Policy, target: Target, plan: Plan, facts: Facts, now: dateti
     refused += [f"no rule covers {kind} on {target.name}" for kind, rule in found.items() if rule is None]
     if refused:
         return Verdict("refuse", names, tuple(refused))
-    people = max(_people(rule, kind) for kind, rule in found.items() if rule)
+    two = (rule.two_persons or (rule.two_persons is None and RISK[kind] == "high") for kind, rule in found.items() if rule)
+    people = 2 if any(two) else 1
     rung, reasons = _rung(target, found, facts, people)
     limits = tuple(reason for rule in rules for reason in _limits(rule, plan, facts, now))
     if rung in ("observe", "suggest"):
@@ -128,11 +136,6 @@ def decide(policy: Policy, target: Target, plan: Plan, facts: Facts, now: dateti
     cool_down = timedelta(seconds=max(rule.cool_down_s for rule in rules))
     not_before = max(facts.actions) + cool_down if facts.actions else None
     return Verdict(rung, names, reasons, people, not_before)
-
-
-def _people(rule: Rule, kind: ActionKind) -> int:
-    """Two for a risky kind, unless the rule says otherwise."""
-    return 2 if rule.two_persons or (rule.two_persons is None and RISK[kind] == "high") else 1
 
 
 def _rung(target: Target, found: dict[ActionKind, Rule | None], facts: Facts, people: int) -> tuple[Rung, tuple[str, ...]]:

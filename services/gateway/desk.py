@@ -11,7 +11,7 @@ from autopatch.chassis.chassis import TargetRecord
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.telemetry import scope, span
 from autopatch.contract import events as ev
-from autopatch.contract.errors import Conflict, ContractError
+from autopatch.contract.errors import Conflict, ContractError, OperatorError
 from autopatch.contract.lifecycle import Incident, State, Stored
 from autopatch.contract.model import Word
 from autopatch.contract.requests import Found, Search
@@ -101,8 +101,11 @@ class Desk:
         ))
 
     async def reject(self, incident_id: str, caller: Caller, plan_hash: str, reason: str) -> Outcome:
-        """Raises NotFound, Forbidden, ContractError, Conflict, Unavailable."""
-        return await self._record(incident_id, caller, lambda i, _: agent.reject(i, caller, plan_hash, _clean(reason)))
+        """Raises NotFound, Forbidden, OperatorError, ContractError, Conflict, Unavailable."""
+        why = _clean(reason)
+        if not why:
+            raise OperatorError("the reason is empty", tip="say why, in words: the next plan is made with it")
+        return await self._record(incident_id, caller, lambda i, _: agent.reject(i, caller, plan_hash, why))
 
     async def cancel(self, incident_id: str, caller: Caller, reason: str) -> Outcome:
         """Also told live, each time, so that saying it again helps when the first word was lost."""

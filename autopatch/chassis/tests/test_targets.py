@@ -87,7 +87,7 @@ MISTAKES = [
     ("{type: int, min: 1, max: 100}", "{type: int, min: 9, max: 1}", 13, POOL, "min is above max"),
     ("{type: int, min: 1, max: 100}", "{type: int, min: 9}", 13, POOL, "needs both min and max"),
     ("{type: int, min: 1, max: 100}", "{type: int, min: 1, max: 1.5}", 13, POOL, "whole"),
-    ("{type: int, min: 1, max: 100}", "{type: float, min: 1, max: .inf}", 13, POOL, "finite"),
+    ("{type: int, min: 1, max: 100}", "{type: float, min: 1, max: .inf}", 13, f"{POOL}.max", "finite"),
     ("{type: int, min: 1, max: 100}", "{type: str}", 13, POOL, "choices"),
     ("{type: int, min: 1, max: 100}", "{type: bool, min: 1}", 13, POOL, "mean nothing"),
     ("database.pool_size", "database.password", 9, "configs.0", "looks like a secret"),

@@ -186,10 +186,13 @@ def test_a_missing_policy_file_allows_nothing(tmp_path: Path) -> None:
         load_policy(tmp_path / "none.yaml")
 
 
+RULE = "rules:\n- name: x\n  actions: [reload]\n  targets: ['*']\n"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("rules:\n- name: x\n  actions: [reload]\n  targets: ['*']\n  max_per_hor: 3\n", r"p.yaml:5: rules.0.max_per_hor: Extra"),
+        (RULE + "  max_per_hor: 3\n", r"p.yaml:5: rules.0.max_per_hor: Extra"),
         ("rules:\n- name: x\n  actions: [relod]\n  targets: ['*']\n", r"p.yaml:3: rules.0.actions.0: Input should be"),
         ("rules: []\n", "p.yaml:1: rules: Tuple should have at least 1"),
         ("rules: [\n", "p.yaml:2: not YAML"),
@@ -199,6 +202,11 @@ def test_a_missing_policy_file_allows_nothing(tmp_path: Path) -> None:
             "  - {days: [fri], from: '16:00', until: '8:00', zone: Mars}\n",
             r"p.yaml:6: rules.0.freeze.0.weekly",
         ),
+        (RULE + "  freeze:\n  - {days: [fri], from: '10:00Z', until: '12:00'}\n", r"p.yaml:6: rules.0.freeze.0.weekly.*zone"),
+        (RULE + "  freeze:\n  - {days: [fri], from: '10:00', until: '11:00+05:00'}\n", r"p.yaml:6: .*zone"),
+        (RULE + "  cool_down_s: 1.0e+15\n", r"p.yaml:5: rules.0.cool_down_s: .*2592000"),
+        (RULE + "  cool_down_s: .inf\n", r"p.yaml:5: rules.0.cool_down_s: .*finite"),
+        ("[" * 5000, "p.yaml: not YAML"),
     ],
 )
 def test_a_mistake_in_the_policy_names_file_line_and_field(tmp_path: Path, text: str, says: str) -> None:

@@ -71,6 +71,8 @@ async def test_a_large_body_is_refused_announced_or_not(chassis: FakeChassis, pe
     (b'{"SECRETINPUT": 1, "plan_hash": "' + b"a" * 64 + b'"}', "there is a field that is not known here"),
     (b'{}', "body.plan_hash: is missing"),
     (b'["SECRETINPUT"]', "body: not what this takes"),
+    (b"[" * 60_000, "the body is not JSON"),
+    (b'{"comment": "\xffSECRETINPUT"}', "the body is not JSON"),
 ])
 async def test_errors_name_the_field_and_never_repeat_what_was_sent(
     chassis: FakeChassis, person: As, body: bytes, error: str
@@ -79,6 +81,28 @@ async def test_errors_name_the_field_and_never_repeat_what_was_sent(
     answer = await person("ann").post(f"/v1/incidents/{ID}/approve", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400 and answer.json()["error"] == error
     assert "SECRETINPUT" not in answer.text and len(answer.content) < 1024
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v1/SECRETINPUT", 404), ("PUT", "/v1/pause", 405)])
+async def test_what_is_no_route_is_answered_in_the_same_form(person: As, method: str, path: str, status: int) -> None:
+    answer = await person("vic").request(method, path)
+    assert answer.status_code == status and set(answer.json()) == {"error", "tip"} and answer.json()["tip"]
+    assert "SECRETINPUT" not in answer.text
+
+
+@pytest.mark.parametrize("after", ["18446744073709551615", "1" * 400, "-1"])
+async def test_a_sequence_that_no_log_could_hold_is_refused(person: As, after: str) -> None:
+    answer = await person("vic").get(f"/v1/events?after={after}")
+    assert answer.status_code == 400 and "after" in answer.json()["error"]
+
+
+async def test_a_rejection_without_words_is_refused(chassis: FakeChassis, person: As) -> None:
+    made = story.awaiting(chassis)
+    before = len(chassis.log.stored)
+    for reason in (" ", "\x00 ", "\u200b"):
+        answer = await person("ann").post(f"/v1/incidents/{ID}/reject", json={"plan_hash": made.hash, "reason": reason})
+        assert answer.status_code == 400 and "reason" in answer.json()["error"] and answer.json()["tip"]
+    assert len(chassis.log.stored) == before
 
 
 @pytest.mark.parametrize("incident", ["SECRETINPUT", "a.*", "x" * 300, "%2e%2e", "a b"])
@@ -112,9 +136,13 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     write(path, [other])
     with pytest.raises(Unauthenticated):
         tokens.caller(f"Bearer {token}")
-    path.write_text("- {name: [")
-    with pytest.raises(Unauthenticated):
-        tokens.caller(f"Bearer {token}")
+    for broken in ("- {name: [", "- {until: 2026-02-30}", f"- {'9' * 5000}", "[" * 5000):
+        write(path, [entry])
+        assert tokens.caller(f"Bearer {token}").name == "ann"
+        path.write_text(broken)
+        for _ in range(2):
+            with pytest.raises(Unauthenticated):
+                tokens.caller(f"Bearer {token}")
 
 
 @pytest.mark.parametrize(("text", "fault"), [
@@ -122,6 +150,9 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     ("- {name: ann, role: viewer}", "0.sha256"),
     ("[]", "at least 1 item"),
     ("a: [", "line 1"),
+    ("- {name: ann, until: 2026-02-30}", "not YAML"),
+    ("- " + "9" * 5000, "not YAML"),
+    ("[" * 5000, "not YAML"),
     ("- {name: planner, role: approver, sha256: " + "a" * 64 + "}", "planner is the name of a room"),
     (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: a, role: admin, sha256: {B}}}", "same name"),
     (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: b, role: admin, sha256: {A}}}", "same sha256"),

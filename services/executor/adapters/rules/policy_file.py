@@ -24,7 +24,7 @@ def load_policy(path: Path) -> Policy:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise OperatorError(f"{path}:{line}: not YAML: {error.problem}") from error
-    except (YAMLError, ValueError) as error:
+    except (YAMLError, ValueError, RecursionError) as error:
         if not isinstance(error, ValidationError):
             raise OperatorError(f"{path}: not YAML: {error}") from error
         faults = [(f["loc"], f["msg"]) for f in error.errors(include_url=False, include_input=False)[:5]]

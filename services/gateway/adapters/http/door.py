@@ -4,10 +4,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
-from fastapi import Depends, HTTPException, Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 from starlette.types import Message
 
 from autopatch.contract.errors import AutoPatchError, Conflict, ContractError, OperatorError, Refused, Unavailable
@@ -22,6 +23,7 @@ STATUS: tuple[tuple[type[AutoPatchError], int], ...] = (
     (Unauthenticated, 401), (Forbidden, 403), (NotFound, 404), (OperatorError, 400), (ContractError, 409), (Refused, 409),
     (Conflict, 409), (Unavailable, 503), (AutoPatchError, 500),
 )
+TIP = "services/gateway/README.md tells what each route takes"
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "3"}}
 
 
@@ -37,9 +39,9 @@ def door(tokens: TokenFile, max_body_bytes: int) -> type[APIRoute]:
                     request.state.caller = tokens.caller(request.headers.get("authorization", ""))
                     return await inner(_capped(request, max_body_bytes))
                 except RequestValidationError as error:
-                    return answer(400, _fault(error), "see /docs for what this takes")
+                    return answer(400, _fault(error), TIP)
                 except HTTPException as error:
-                    return answer(error.status_code, str(error.detail), "")
+                    return answer(error.status_code, "the body is not JSON" if error.status_code == 400 else error.detail, TIP)
                 except AutoPatchError as error:
                     return told(error)
 
@@ -104,6 +106,7 @@ def _fault(error: RequestValidationError) -> str:
 _REASONS = {
     "missing": "is missing", "string_pattern_mismatch": "does not have the right form", "string_too_long": "is too long",
     "string_too_short": "is too short", "int_parsing": "is not a whole number", "enum": "is none of the known ones",
-    "literal_error": "is none of the known ones", "less_than_equal": "is too large", "greater_than_equal": "is too small",
-    "greater_than": "is too small", "too_short": "is empty", "base64_decode": "is not base64",
+    "literal_error": "is none of the known ones", "less_than_equal": "is too large", "less_than": "is too large",
+    "greater_than_equal": "is too small", "greater_than": "is too small", "too_short": "is empty",
+    "base64_decode": "is not base64",
 }

@@ -60,13 +60,13 @@ def read(path: Path) -> list[Entry]:
         entries = _ENTRIES.validate_python(YAML(typ="safe").load(path.read_text()))
     except OSError as error:
         raise OperatorError(f"{path}: {error.strerror or 'cannot be read'}", tip=TIP) from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        raise OperatorError(f"{path}{f', line {mark.line + 1}' if mark else ''}: not YAML", tip=TIP) from None
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"]) or "the file"
         raise OperatorError(f"{path}: {where}: {fault['msg']}", tip=TIP) from None
+    except (YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
+        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
+        raise OperatorError(f"{path}{f', line {mark.line + 1}' if mark else ''}: not YAML", tip=TIP) from None
     for what, found in (("name", [e.name for e in entries]), ("sha256", [e.sha256 for e in entries])):
         if len(set(found)) < len(found):
             raise OperatorError(f"{path}: two entries have the same {what}", tip="one token per entry, one entry per name")
@@ -98,13 +98,13 @@ class TokenFile:
         now = self._stamp()
         if now == self._seen:
             return
-        self._seen = now
+        self._entries = []  # whatever happens now, those that were let in before are not
         try:
             self._entries = read(self._path)
             log.info("tokens read", file=str(self._path), entries=len(self._entries))
         except OperatorError as error:
-            self._entries = []
             log.error("nobody can enter", reason=str(error))
+        self._seen = now
 
     def _stamp(self) -> tuple[int, ...]:
         try:
