@@ -20,7 +20,7 @@ from autopatch.chassis.http import HttpServer, application
 from autopatch.chassis.log import EventLog
 from autopatch.chassis.room import Room
 from autopatch.chassis.runner import Runner
-from autopatch.chassis.settings import Common, RoomSettings, load
+from autopatch.chassis.settings import Common, RoomSettings, load, strangers
 from autopatch.chassis.targets import FileTargets, load_targets
 from autopatch.chassis.tasks import surely
 from autopatch.contract import catalogue as cat
@@ -136,10 +136,20 @@ async def prepare(common: Common) -> None:
         await bus.close()
 
 
+def check(blueprints: Sequence[Blueprint], common: Common) -> None:
+    """Settings and targets, which need no server: a mistake in them is told whatever else is missing. Raises OperatorError."""
+    for blueprint in blueprints:
+        load(blueprint.settings, **blueprint.given)
+    load_targets(Path(common.targets))
+
+
 async def run_rooms(
     blueprints: Sequence[Blueprint], common: Common, started: Callable[[list[Running]], None] | None = None
 ) -> None:
     """Run rooms until SIGINT, SIGTERM or until one of them fails. What they bind to is made first where admin's seed is there."""
+    check(blueprints, common)
+    for name, nearest in strangers(blueprint.settings for blueprint in blueprints).items():
+        log.warning("unknown variable: it sets nothing", variable=name, nearest=nearest)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

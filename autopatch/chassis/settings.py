@@ -1,19 +1,27 @@
 """Settings: environment over file over defaults, frozen, loaded once. The only place that reads the environment."""
 
+import difflib
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, SettingsError
 
+from autopatch.chassis.settings_sources import HELP, Environment, Section, section
 from autopatch.contract.errors import OperatorError
+
+HOUR, DAY = 3600, 86400
+"""In seconds."""
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda level: str(level).upper())]
 
 
 class _Base(BaseSettings):
     """AUTOPATCH_CONFIG names a YAML file: common settings at its top, a room's under the room's name."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_nested_delimiter="__")
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_nested_delimiter="__", allow_inf_nan=False)
 
     @classmethod
     def settings_customise_sources(
@@ -23,23 +31,7 @@ class _Base(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Init over environment over file."""
         path = os.environ.get("AUTOPATCH_CONFIG", "")
-        return (init_settings, env_settings, *((_Section(settings_cls, Path(path)),) if path else ()))
-
-
-class _Section(YamlConfigSettingsSource):
-    """The part of the file that belongs to this class: everything but the rooms' sections for the common ones."""
-
-    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
-        if not path.is_file():
-            raise OperatorError(f"AUTOPATCH_CONFIG: {path} is not a file", tip="name an existing YAML file or unset it")
-        self._section = str(settings_cls.model_config.get("env_prefix", "")).removeprefix("AUTOPATCH_").rstrip("_").lower()
-        super().__init__(settings_cls, path)
-
-    def _read_file(self, file_path: Any) -> dict[str, Any]:
-        data: dict[str, Any] = super()._read_file(file_path) or {}
-        if self._section:
-            return data.get(self._section) or {}
-        return {key: value for key, value in data.items() if value is not None and not isinstance(value, dict)}
+        return (init_settings, Environment(settings_cls), *((Section(settings_cls, Path(path)),) if path else ()))
 
 
 class Common(_Base):
@@ -53,13 +45,13 @@ class Common(_Base):
     state: str = Field(default=".autopatch", description="folder for what is kept on this machine")
     otlp_endpoint: str = Field(default="", description="OTLP over HTTP, such as http://127.0.0.1:4318; empty: no traces leave")
     trace_url: str = Field(default="", description="link to a trace, {trace_id} is replaced")
-    log_level: str = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR")
-    ack_wait_s: float = Field(default=30, gt=0, description="seconds until an unacknowledged event is delivered again")
-    publish_budget_s: float = Field(default=20, gt=0, description="seconds that a publish is tried before NATS counts as missing")
-    waiting_limit_s: float = Field(default=1800, gt=0, description="seconds that an incident waits for something missing")
-    retry_s: float = Field(default=3, gt=0, description="seconds between two tries while waiting")
-    stream_bytes: int = Field(default=2 * 1024**3, gt=0, description="bytes that the incidents' log may take")
-    stream_age_s: float = Field(default=90 * 86400, gt=0, description="seconds after which events leave the log")
+    log_level: Level = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR, in any case")
+    ack_wait_s: float = Field(default=30, gt=0, le=HOUR, description="seconds until an unacknowledged event is delivered again")
+    publish_budget_s: float = Field(default=20, gt=0, le=HOUR, description="seconds until NATS counts as missing for a publish")
+    waiting_limit_s: float = Field(default=1800, gt=0, le=30 * DAY, description="seconds to wait for something missing")
+    retry_s: float = Field(default=3, gt=0, le=HOUR, description="seconds between two tries while waiting")
+    stream_bytes: int = Field(default=2 * 1024**3, gt=0, le=2**50, description="bytes that the incidents' log may take")
+    stream_age_s: float = Field(default=90 * DAY, ge=120, le=3650 * DAY, description="seconds after which events leave the log")
 
 
 class RoomSettings(_Base):
@@ -74,26 +66,77 @@ def load(cls: type[_Base], **given: Any) -> Any:
     try:
         return cls(**given)
     except ValidationError as error:
-        prefix = str(cls.model_config.get("env_prefix", ""))
-        faults = "; ".join(_fault(prefix, f["loc"], f["msg"]) for f in error.errors(include_url=False, include_input=False))
-        raise OperatorError(f"settings: {faults}", tip="`autopatch settings` prints every setting with its meaning") from None
+        blamed = next((each for each in _family(cls) if each.__name__ == error.title), cls)
+        faults = "; ".join(_fault(blamed, f["loc"], f["msg"]) for f in error.errors(include_url=False, include_input=False))
+        raise OperatorError(f"settings: {faults}", tip=HELP) from None
+    except SettingsError as error:
+        raise OperatorError(f"settings: {error}: {error.__cause__}", tip=HELP) from None
 
 
-def _fault(prefix: str, place: tuple[int | str, ...], message: str) -> str:
+def strangers(classes: Iterable[type[_Base]]) -> dict[str, str]:
+    """Variables with the prefix of one of these classes that none of its settings reads, each with the nearest one or ''."""
+    found: dict[str, str] = {}
+    for cls in {member: None for each in classes for member in _family(each) if section(member)}:
+        known = [_prefix(cls) + name.upper() for name in cls.model_fields]
+        for name in sorted(os.environ):
+            if name.upper().startswith(_prefix(cls)) and not any(f"{name.upper()}__".startswith(f"{k}__") for k in known):
+                found[name] = next(iter(difflib.get_close_matches(name.upper(), known, 1)), "")
+    return found
+
+
+def _prefix(cls: type[_Base]) -> str:
+    return str(cls.model_config.get("env_prefix", ""))
+
+
+def _inner(field: FieldInfo | None) -> type[_Base] | None:
+    """The class of settings that a field holds, if it holds any."""
+    kind = field.annotation if field else None
+    return kind if isinstance(kind, type) and issubclass(kind, _Base) else None
+
+
+def _family(cls: type[_Base]) -> list[type[_Base]]:
+    """A class and those that its fields hold, which read variables of their own."""
+    return [cls, *(each for kind in map(_inner, cls.model_fields.values()) if kind for each in _family(kind))]
+
+
+def _fault(cls: type[_Base], place: tuple[int | str, ...], message: str) -> str:
     """A fault of several fields together has no place, and names them itself."""
     message = message.removeprefix("Value error, ")
-    return f"{'.'.join(map(str, place))} ({prefix}{'__'.join(map(str, place)).upper()}): {message}" if place else message
+    return f"{'.'.join(map(str, place))} ({_source(cls, place)}): {message}" if place else message
+
+
+def _source(cls: type[_Base], place: tuple[int | str, ...]) -> str:
+    """The variable that is set; else the one that could be, with the file where there is one."""
+    names = _variables(cls, place)
+    there = {name.upper() for name in os.environ}
+    path = os.environ.get("AUTOPATCH_CONFIG", "")
+    return next((name for name in names if name in there), names[0] + (f" or {path}" if path else ""))
+
+
+def _variables(cls: type[_Base], place: tuple[int | str, ...]) -> list[str]:
+    """Those that could have set what is at this place, the nearest first: itself or, as JSON, what it is a part of."""
+    parts = [str(part).upper() for part in place]
+    inner = _inner(cls.model_fields.get(str(place[0])))
+    return [
+        *(_prefix(cls) + "__".join(parts[:count]) for count in range(len(parts), 0, -1)),
+        *(_variables(inner, place[1:]) if inner and place[1:] else ()), parts[0],
+    ]
+
+
+def default(field: FieldInfo) -> Any:
+    """What is used where nothing is set. Settings in settings are shown without what is set now, which may be wrong."""
+    kind = _inner(field)
+    value = kind.model_construct() if kind else field.get_default(call_default_factory=True)
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
 
 
 def template(*classes: type[_Base]) -> str:
     """Every setting as YAML with its default, description and environment variable."""
     lines: list[str] = []
     for cls in classes:
-        prefix = str(cls.model_config.get("env_prefix", ""))
-        section = prefix.removeprefix("AUTOPATCH_").rstrip("_").lower()
-        lines += [f"{section}:"] if section else []
+        name_of = section(cls)
+        lines += [f"{name_of}:"] if name_of else []
         for name, field in cls.model_fields.items():
-            default = field.get_default(call_default_factory=True)
-            shown = default.get_secret_value() if isinstance(default, SecretStr) else default
-            lines.append(f"{'  ' if section else ''}# {name}: {shown!r}  # {field.description or ''} [{prefix}{name.upper()}]")
+            told = f"{default(field)!r}  # {field.description or ''} [{_prefix(cls)}{name.upper()}]"
+            lines.append(f"{'  ' if name_of else ''}# {name}: {told}")
     return "\n".join(lines) + "\n"

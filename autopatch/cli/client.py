@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import httpx2
 import typer
-from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from autopatch.cli.errors import GatewayRefused
+from autopatch.cli.errors import GatewayRefused, Usage
 from autopatch.cli.output import plain
 from autopatch.contract.errors import OperatorError, Unavailable
 from autopatch.contract.envelope import decode
@@ -25,6 +25,8 @@ from autopatch.contract.model import Word
 DEFAULT_URL = "http://127.0.0.1:8420"
 SILENT_S = 45.0
 """A live stream that shows nothing for so long, not even a heartbeat, is dead."""
+SHOWN = 100
+"""Characters of a wrong address that are shown."""
 W = TypeVar("W", bound=Word)
 
 
@@ -38,13 +40,39 @@ class Connection(BaseSettings):
     state: str = ".autopatch"
 
 
+def _address(url: str) -> str:
+    """The same. Raises ValueError when no gateway can be there."""
+    reason = ""
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, UnicodeError) as error:
+        reason = str(error)
+    else:
+        if parsed.scheme not in ("http", "https"):
+            reason = "it does not begin with http:// or https://"
+        elif not parsed.host:
+            reason = "it names no host"
+        elif (parsed.port or 0) > 65535:
+            reason = "a port is at most 65535"
+    if reason:
+        raise ValueError(f"{url[:SHOWN]!r} is not an address: {reason}")
+    return url
+
+
+def _sendable(token: str) -> str:
+    """The same. Raises ValueError, without the token, when it does not fit into a header."""
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError("a token has only printable ASCII characters, and no space")
+    return token
+
+
 class Kept(BaseModel):
     """What `autopatch up` leaves for later commands."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    url: str
-    token: SecretStr = SecretStr("")
+    url: Annotated[str, AfterValidator(_address)]
+    token: Annotated[SecretStr, AfterValidator(lambda token: SecretStr(_sendable(token.get_secret_value())))] = SecretStr("")
 
 
 @dataclass
@@ -59,21 +87,43 @@ class Session:
 
         A kept token is sent only to the URL that it was kept for. Raises OperatorError.
         """
-        env = Connection()
+        env = _environment()
+        kept = _kept(env)
         url, token = self.url or env.url, self.token or env.token.get_secret_value()
-        kept = read_kept(Path(env.state) / "cli.json") or read_kept(Path.home() / ".config" / "autopatch" / "cli.yaml")
         url = (url or (kept.url if kept else "") or DEFAULT_URL).rstrip("/")
+        self._check("url", lambda: _address(url), "give the gateway's address, such as http://127.0.0.1:8420")
         if not token and kept and kept.url.rstrip("/") == url:
             token = kept.token.get_secret_value()
+        self._check("token", lambda: _sendable(token), "give the token as it was made, without anything around it")
         return url, token
+
+    def _check(self, name: str, call: Callable[[], object], tip: str) -> None:
+        """A fault is named by where it came from; what was said on the command line is wrong usage."""
+        try:
+            call()
+        except ValueError as error:
+            if getattr(self, name):
+                raise Usage(f"--{name}: {error}", tip=tip) from None
+            raise OperatorError(f"AUTOPATCH_{name.upper()}: {error}", tip=tip) from None
 
     def configured(self) -> str:
         """'said' by an option or the environment, 'kept' by an earlier `autopatch up`, or '' for none. Raises OperatorError."""
-        env = Connection()
+        env = _environment()
         if self.url or env.url:
             return "said"
-        kept = read_kept(Path(env.state) / "cli.json") or read_kept(Path.home() / ".config" / "autopatch" / "cli.yaml")
-        return "kept" if kept else ""
+        return "kept" if _kept(env) else ""
+
+
+def _environment() -> Connection:
+    try:
+        return Connection()
+    except ValidationError as error:
+        names = ", ".join(f"AUTOPATCH_{fault['loc'][0]}".upper() for fault in error.errors(include_input=False))
+        raise OperatorError(f"{names}: not text", tip="set it to text in UTF-8, or unset it") from None
+
+
+def _kept(env: Connection) -> Kept | None:
+    return read_kept(Path(env.state) / "cli.json") or read_kept(Path.home() / ".config" / "autopatch" / "cli.yaml")
 
 
 def read_kept(path: Path) -> Kept | None:
@@ -87,8 +137,9 @@ def read_kept(path: Path) -> Kept | None:
         return None
     except OSError as error:
         raise OperatorError(f"{path}: {error.strerror}") from None
-    except (ValidationError, YAMLError, UnicodeDecodeError):
-        raise OperatorError(f"{path} does not hold url and token", tip="remove it, or run `autopatch up` again") from None
+    except (ValueError, YAMLError, RecursionError):  # ValueError: bad fields, an impossible date, not UTF-8
+        tip = "remove it, and set AUTOPATCH_TOKEN if the gateway wants one"
+        raise OperatorError(f"{path} holds no url and token that can be used", tip=tip) from None
 
 
 def keep(path: Path, url: str, token: str) -> None:

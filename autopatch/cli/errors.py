@@ -51,7 +51,14 @@ def tell(error: AutoPatchError, as_json: bool) -> None:
 
 def unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """As sys.excepthook: a fault of ours is one line, and its traceback is kept in a file for a report."""
-    with tempfile.NamedTemporaryFile("w", prefix="autopatch-", suffix=".log", delete=False) as kept:
-        kept.writelines(traceback.format_exception(kind, error, trace))
-    print(f"error: AutoPatch itself failed ({kind.__name__})", file=sys.stderr)
-    print(f"  try: again, or report it with {Path(kept.name)}", file=sys.stderr)
+    try:
+        # what was typed may be in it, and need not be text
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="autopatch-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as kept:
+            kept.writelines(traceback.format_exception(kind, error, trace))
+        tip = f"again, or report it with {Path(kept.name)}"
+    except OSError as unwritten:
+        reason = unwritten.strerror or "no folder can be written to"
+        tip = f"again with TMPDIR set to a folder that can be written to; what a report needs could not be kept ({reason})"
+    tell(Failed(f"AutoPatch itself failed ({kind.__name__})", tip=tip), "--json" in sys.argv)

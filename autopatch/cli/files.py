@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from autopatch.chassis.llm.settings import LlmSettings
-from autopatch.chassis.settings import Common, template
+from autopatch.chassis.settings import Common, default, template
 from autopatch.cli.output import Json, Output, checked, group
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.document import bus_markdown
@@ -73,7 +73,7 @@ def _described(cls: Any) -> dict[str, dict[str, str]]:
     prefix = str(cls.model_config.get("env_prefix", ""))
     return {
         name: {
-            "variable": f"{prefix}{name.upper()}", "default": str(field.get_default(call_default_factory=True)),
+            "variable": f"{prefix}{name.upper()}", "default": str(default(field)),
             "meaning": field.description or "",
         }
         for name, field in cls.model_fields.items()

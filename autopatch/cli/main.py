@@ -83,4 +83,5 @@ for _entry in COMMANDS:
 def main() -> None:
     """The program."""
     sys.excepthook = errors.unexpected
-    app()
+    # app() would put Typer's own hook in its place, and that one calls the interpreter's
+    typer.main.get_command(app)()

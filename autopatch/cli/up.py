@@ -15,7 +15,7 @@ import typer
 from pydantic import SecretStr
 
 from autopatch.chassis import logs, permissions
-from autopatch.chassis.main import Blueprint, Running, run_rooms
+from autopatch.chassis.main import Blueprint, Running, check, run_rooms
 from autopatch.chassis.settings import Common, load
 from autopatch.cli import locks
 from autopatch.cli.client import DEFAULT_URL, keep, read_kept
@@ -40,6 +40,9 @@ def up(
     common: Common = load(Common)
     chosen = _known(room or list(ROOMS))
     out = Output(as_json)
+    # before anything is started or written
+    check(_plans(chosen, {}), common)
+    read_kept(Path(common.state) / "cli.json")
     with _logging(common, log), _server(common, out) as reachable:
         _admit(common, chosen)
         asyncio.run(run_rooms(_blueprints(chosen), reachable, lambda running: _announce(out, reachable, running)))
@@ -118,8 +121,12 @@ def _blueprints(rooms: Sequence[str]) -> list[Blueprint]:
             given[name]["port"] = PORTS[name]
     if {"gateway", "knowledge"} <= set(rooms):
         _introduce(given["gateway"], given["knowledge"])
+    return _plans(rooms, given)
+
+
+def _plans(rooms: Sequence[str], given: dict[str, dict[str, Any]]) -> list[Blueprint]:
     return [
-        Blueprint(name, _part(name, "settings").Settings, _part(name, "service").build, given[name]) for name in rooms
+        Blueprint(name, _part(name, "settings").Settings, _part(name, "service").build, given.get(name, {})) for name in rooms
     ]
 
 

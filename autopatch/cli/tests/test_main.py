@@ -11,7 +11,6 @@ import pytest
 from pytest_httpserver import HTTPServer
 from typer.testing import CliRunner
 
-from autopatch.cli import errors
 from autopatch.cli.client import Session, keep
 from autopatch.cli.main import COMMANDS, app
 from autopatch.cli.tests.conftest import Run, only_json
@@ -91,10 +90,76 @@ def test_root_options_win_over_the_environment(gateway: Served, monkeypatch: pyt
     assert CliRunner().invoke(app, [*options, "incidents", "list"]).exit_code == 0
 
 
-def test_a_fault_of_ours_is_one_line_and_keeps_its_traceback_in_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    error = ZeroDivisionError("boo")
-    errors.unexpected(ZeroDivisionError, error, None)
-    told = capsys.readouterr().err
-    kept = Path(told.split("report it with ")[1].strip())
-    assert "Traceback" not in told and "boo" not in told and "ZeroDivisionError: boo" in kept.read_text()
-    kept.unlink()
+OWN_FAULT = """
+import sys, tempfile
+from autopatch.cli import main
+main._register("boo", "faulty:boo", main.RUN, "")
+{before}
+main.main()
+"""
+
+
+def own_fault(folder: Path, *arguments: str, before: str = "") -> "subprocess.CompletedProcess[str]":
+    """The program with one more command, which has a fault."""
+    (folder / "faulty.py").write_text("def boo(word: str = '', json: bool = False) -> None:\n    raise ZeroDivisionError(word)\n")
+    env = {**os.environ, "PYTHONPATH": str(folder), "TMPDIR": str(folder)}
+    program = [sys.executable, "-c", OWN_FAULT.format(before=before), "boo", *arguments]
+    return subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
+
+
+def test_a_fault_of_ours_is_one_line_and_keeps_its_traceback_in_a_file(tmp_path: Path) -> None:
+    told = own_fault(tmp_path, "--word", os.fsdecode(b"what\xff"))
+    assert told.returncode == 1 and told.stdout == "" and "Traceback" not in told.stderr and "what" not in told.stderr
+    first, remedy = told.stderr.splitlines()
+    assert first == "error: AutoPatch itself failed (ZeroDivisionError)"
+    kept = Path(remedy.split("report it with ")[1])
+    assert kept.parent == tmp_path and "ZeroDivisionError: what" in kept.read_text()
+
+
+def test_a_fault_of_ours_is_json_where_json_is_wanted(tmp_path: Path) -> None:
+    told = own_fault(tmp_path, "--json")
+    assert json.loads(told.stdout)["error"] == "AutoPatch itself failed (ZeroDivisionError)" and "Traceback" not in told.stderr
+
+
+def test_a_fault_of_ours_is_told_even_where_nothing_can_be_written(tmp_path: Path) -> None:
+    told = own_fault(tmp_path, before="tempfile.tempdir = '/nonexistent'")
+    assert told.returncode == 1 and "Traceback" not in told.stderr and "TMPDIR" in told.stderr
+    assert told.stderr.startswith("error: AutoPatch itself failed (ZeroDivisionError)\n")
+
+
+def program(*arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "autopatch", *arguments]
+    return subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    "url", ["::::", "http://[::1", "http://a\x01b", "ftp://x", "127.0.0.1:8420", "http://", "http://h:99999", os.fsdecode(b"http://\xff")]
+)
+def test_a_url_that_is_none_is_wrong_usage_or_a_wrong_variable(url: str) -> None:
+    said = program("--url", url, "incidents", "list")
+    assert said.returncode == 2 and said.stderr.startswith("error: --url: ") and "  try: give the gateway's" in said.stderr
+    assert "\x01" not in said.stderr
+    found = program("incidents", "list", AUTOPATCH_URL=url)
+    assert found.returncode == 1 and found.stderr.startswith("error: AUTOPATCH_URL: ") and "  try: " in found.stderr
+
+
+@pytest.mark.parametrize("token", ["h\u00e9\u2603", "h a", "h\nb", os.fsdecode(b"h\xff")])
+def test_a_token_that_no_header_can_carry_is_told_and_not_shown(token: str) -> None:
+    said = program("--token", token, "incidents", "list")
+    assert said.returncode == 2 and said.stderr.startswith("error: --token: a token has only printable ASCII")
+    found = program("incidents", "list", AUTOPATCH_TOKEN=token)
+    assert found.returncode == 1 and found.stderr.startswith("error: AUTOPATCH_TOKEN: ")
+    assert token not in said.stderr + found.stderr and "Traceback" not in said.stderr + found.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 5000, '{"url": "http://[::1", "token": "x"}', '{"url": "http://h", "token": "\u2603"}', "{url: 2026-13-45}", "{"],
+)
+def test_a_kept_file_that_is_of_no_use_is_named(tmp_path: Path, text: str) -> None:
+    kept = tmp_path / "state" / "cli.json"
+    keep(kept, "", "")
+    kept.write_text(text)
+    told = program("incidents", "list")
+    assert told.returncode == 1 and "Traceback" not in told.stderr
+    assert told.stderr.startswith(f"error: {kept} holds no url and token that can be used\n  try: remove it")

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from autopatch.cli import locks
+from autopatch.cli.client import keep
 from autopatch.cli.lab.probes import free_port
 from autopatch.cli.main import app
 from autopatch.cli.tests.conftest import only_json
@@ -30,12 +31,36 @@ prometheus: {url: "http://127.0.0.1:9"}
 def test_a_second_one_in_the_same_folder_says_where_the_first_is(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "nats"
     folder.mkdir(parents=True)
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets" / "payments.yaml").write_text(TARGET)
     with locks.held(folder / "lock") as ours:
         assert ours
         command = [*UP, "--room", "monitor"]
         result = subprocess.run(command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, timeout=60)
     assert result.returncode == 1 and f"runs here already, with its data in {folder}" in result.stderr
     assert "AUTOPATCH_STATE" in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("AUTOPATCH_TARGETS", "nowhere"), ("AUTOPATCH_MONITOR_PORT", "x"), ("AUTOPATCH_MONITOR_WATCHES", "{")]
+)
+def test_what_is_wrong_with_settings_or_targets_is_told_before_anything_is_started(
+    tmp_path: Path, variable: str, value: str
+) -> None:
+    env = {**os.environ, variable: value}
+    result = subprocess.run([*UP, "--room", "monitor"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and variable in result.stderr and "Traceback" not in result.stderr
+    assert "started nats-server" not in result.stdout + result.stderr and not (tmp_path / "state").exists()
+
+
+def test_a_kept_file_of_no_use_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "targets").mkdir()
+    (tmp_path / "targets" / "payments.yaml").write_text(TARGET)
+    kept = tmp_path / "state" / "cli.json"
+    keep(kept, "", "")
+    result = subprocess.run([*UP, "--room", "monitor"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and f"{kept} holds no url" in result.stderr and "Traceback" not in result.stderr
+    assert not (tmp_path / "state" / "nats").exists()
 
 
 @contextmanager
