@@ -18,6 +18,8 @@ from services.gateway.words import duration
 incidents = group("List, show and watch incidents.")
 Id = Annotated[str, typer.Argument(metavar="ID", help="The incident's id; a beginning that only one incident has is enough.")]
 GOOD = {State.RESOLVED, State.CLOSED}
+WIDE = 120
+"""Columns of a terminal on which a sentence still fits beside the rest of a row."""
 
 
 @incidents.command("list")
@@ -29,7 +31,7 @@ def list_command(
     limit: Annotated[int, typer.Option(min=1, max=10000)] = 50,
     as_json: Json = False,
 ) -> None:
-    """Newest first."""
+    """Newest first. What has become of each is told where there is room for it, and by `show`."""
     out = Output(as_json)
     with out.busy("asking"):
         rows = rows_of(gateway(ctx), limit, state=[s.value for s in state or ()], target=target, open="true" if only_open else "")
@@ -38,10 +40,11 @@ def list_command(
     elif not rows:
         out.say("No incidents.")
     else:
-        out.table(("ID", "STATE", "TARGET", "TITLE", ">OPENED", ">TOOK", ""), [
+        room = out.out.width >= WIDE
+        out.table(("ID", "STATE", "TARGET", "TITLE", ">OPENED", ">TOOK", *([""] if room else [])), [
             (
                 row.id, coloured(row.state.value), row.target, row.title, f"{row.opened_at.astimezone():%m-%d %H:%M}",
-                duration(row.seconds), row.headline,
+                duration(row.seconds), *([row.headline] if room else []),
             )
             for row in rows
         ])

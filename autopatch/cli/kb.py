@@ -24,7 +24,7 @@ LARGEST = 48 * 1024
 @kb.command("search")
 def search_command(
     ctx: typer.Context, text: Annotated[str, typer.Argument()],
-    target: Annotated[str, typer.Option(help="Only what belongs to this target.")] = "",
+    target: Annotated[str, typer.Option(help="Only what belongs to this target, or to none in particular.")] = "",
     kind: Annotated[list[Kind] | None, typer.Option(help="Only these kinds.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=50)] = 5, as_json: Json = False,
 ) -> None:

@@ -52,9 +52,15 @@ def list_command(ctx: typer.Context, as_json: Json = False) -> None:
         out.data(answer)
         return
     out.table(("TARGET", "AUTONOMY", "APPROVERS", "HELD BY", "ACTING", "OPEN INCIDENT"), [
-        (t.name, t.autonomy, ", ".join(t.approvers) or "any", t.held_by, t.holder, t.open_incident)
+        (t.name, _rungs(t), ", ".join(t.approvers) or "any", t.held_by, t.holder, t.open_incident)
         for t in map(TargetView.model_validate, answer)
     ])
+
+
+def _rungs(target: TargetView) -> str:
+    """The rung of what is not named, then each kind of action that has another one."""
+    own = [f"{kind}: {rung}" for kind, rung in sorted(target.actions.items()) if rung != target.autonomy]
+    return ", ".join([f"{target.autonomy}{' unless named' if own else ''}", *own])
 
 
 @targets.command("check")

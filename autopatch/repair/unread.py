@@ -6,7 +6,9 @@ from collections.abc import Collection
 from autopatch.contract.code import Report, TestCase
 from autopatch.repair.paths import is_test
 
-_NO_MODULE = re.compile(r"No module named ['\"]([\w.]+)['\"]|Cannot find (?:module|package) ['\"]([^'\"]+)['\"]")
+_NO_MODULE = re.compile(
+    r"No module named ['\"]([\w.]+)['\"]|Cannot find (?:module|package) ['\"]([^'\"]+)['\"]|: No module named ([\w.]+)$", re.M
+)
 _NO_NAME = re.compile(
     r"cannot import name ['\"]\w+['\"] from (?:partially initialized module )?['\"]([\w.]+)['\"]"
     r"|requested module ['\"]([^'\"]+)['\"] does not provide"
@@ -20,8 +22,18 @@ _COMMAND = "command"
 
 def lacking_in(report: Report, test: str, own: Collection[str]) -> bool:
     """Was this a whole file of tests that failed to load, for something that no edit of the repository's sources can cure?"""
-    cases = [case for case in report.cases if case.id == test]
+    cases = [_told(case, report) for case in report.cases if case.id == test]
     return bool(cases) and all(_unread(case) and not _blames_source(case, own) for case in cases)
+
+
+def last_line(report: Report) -> str:
+    """What the run printed last; '' for nothing."""
+    return next((line.strip() for line in reversed(report.output.splitlines()) if line.strip()), "")
+
+
+def _told(case: TestCase, report: Report) -> TestCase:
+    """Of a command only its output tells why it failed."""
+    return case.model_copy(update={"message": f"{case.message}\n{last_line(report)}"}) if case.id == _COMMAND else case
 
 
 def _unread(case: TestCase) -> bool:
@@ -50,7 +62,7 @@ def own_fault(text: str, own: Collection[str]) -> bool:
     """Does an error that kept tests from being read lie in a source file of the repository? `own` are its paths, if known."""
     missing, name = _NO_MODULE.findall(text), _NO_NAME.findall(text)
     if missing:
-        return _is_own(missing[-1][0] or missing[-1][1], own)
+        return _is_own("".join(missing[-1]), own)
     if name:
         return not own or _is_own(name[-1][0] or name[-1][1], own)
     files = _files(text)

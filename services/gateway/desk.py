@@ -127,16 +127,18 @@ class Desk:
         if described is None:
             raise NotFound("there is no such target", tip="`autopatch targets list` shows those there are")
         record, _ = await self._chassis.records.get(name)
+        load = self._chassis.log.load  # the record names them until the next one comes
+        holder, opened = [n if n and not (await load(n)).terminal else "" for n in (record.holder, record.open_incident)]
         return TargetView(
             name=name, autonomy=described.autonomy.default, actions={str(k): v for k, v in described.autonomy.actions.items()},
             approvers=described.approvers, signals=tuple(described.signals), held_by=record.held_by_operator,
-            hold_reason=record.hold_reason, holder=record.holder, open_incident=record.open_incident,
+            hold_reason=record.hold_reason, holder=holder, open_incident=opened,
         )
 
     async def hold(self, name: str, caller: Caller, reason: str) -> TargetView:
         """From now on nothing is applied there; the first holder stays. Raises NotFound, Conflict, Unavailable."""
         return await self._held(name, caller, lambda r: r if r.held_by_operator else r.model_copy(
-            update={"held_by_operator": caller.name, "hold_reason": _clean(reason)}
+            update={"held_by_operator": caller.name, "hold_reason": _clean(reason) or "no reason given"}
         ))
 
     async def release(self, name: str, caller: Caller) -> TargetView:
@@ -216,8 +218,7 @@ class Desk:
         await self.target(name)
         for attempt in range(TRIES):
             record, revision = await self._chassis.records.get(name)
-            wanted = change(record)
-            if wanted == record:
+            if (wanted := change(record)) == record:
                 return await self.target(name)
             try:
                 await self._chassis.records.put(name, wanted, revision)

@@ -106,7 +106,9 @@ class Host:
                 raise AutoPatchError(f"no such command: {command}")
 
     def _record(self) -> None:
-        (self._lab.folder / "lab.json").write_text(json.dumps({"pid": os.getpid(), **asdict(self._lab.places)}, indent=2))
+        record = self._lab.folder / "lab.json"
+        record.touch(mode=0o600)  # a token is in it
+        record.write_text(json.dumps({"pid": os.getpid(), **asdict(self._lab.places)}, indent=2))
 
 
 def main() -> int:

@@ -68,6 +68,23 @@ def test_without_a_verdict_of_tests_it_is_the_environment(report: Report) -> Non
     assert expected([report, report], ["calc.py", T]).verdict == "environment_error"
 
 
+@pytest.mark.parametrize(("output", "verdict"), [
+    ("/usr/bin/python3: No module named pytst\n", "environment_error"),
+    ("one\nModuleNotFoundError: No module named 'numpy'\n\n", "environment_error"),
+    ("ModuleNotFoundError: No module named 'calc'\n", "red"), ("No module named 'numpy' is fine\n1 of 3 failed\n", "red"),
+])
+def test_of_a_command_without_test_ids_the_last_words_tell_what_is_missing(output: str, verdict: str) -> None:
+    report = unread("exit code 1", name="command").model_copy(update={"output": output})
+    assert expected([report, report], ["calc.py", T]).verdict == verdict
+
+
+def test_an_environment_error_says_what_the_run_said_last() -> None:
+    output = "collected 0 items\n\nERROR: file or directory not found: nosuch.py\n"
+    report = Report(ended="finished", exit_code=4, problem="pytest does not take this command", output=output)
+    told = expected([report, report]).reason
+    assert "pytest does not take this command; it said: ERROR: file or directory not found: nosuch.py" in told
+
+
 def test_no_runs_at_all_are_no_verdict() -> None:
     assert expected([]).verdict == "environment_error"
 

@@ -89,6 +89,16 @@ async def test_the_log_itself_can_be_read(chassis: FakeChassis, person: As) -> N
     assert events[0]["envelope"]["data"]["rehearsal"]["passed"] is True
 
 
+async def test_a_target_names_only_incidents_that_have_not_ended(chassis: FakeChassis, person: As) -> None:
+    story.awaiting(chassis)
+    chassis.records.rivals.append(TargetRecord(holder=ID, open_incident=ID))
+    held = (await person("ann").post("/v1/targets/payments/hold")).json()
+    assert (held["holder"], held["open_incident"]) == (ID, ID)
+    await person("ann").post(f"/v1/incidents/{ID}/cancel", json={})
+    shown = (await person("vic").get("/v1/targets/payments/hold")).json()
+    assert (shown["holder"], shown["open_incident"]) == ("", "")
+
+
 async def test_a_hold_survives_a_rival_and_keeps_its_first_holder(chassis: FakeChassis, person: As) -> None:
     chassis.records.rivals.append(TargetRecord(holder="payments-9"))
     held = (await person("olga").post("/v1/targets/payments/hold", json={"reason": "migration"})).json()
