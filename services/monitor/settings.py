@@ -14,7 +14,7 @@ class Watch(BaseModel):
     name: str = Field(min_length=1, description="becomes the label alertname")
     expr: str = Field(min_length=1)
     labels: dict[str, str] = Field(min_length=1, description="must belong to exactly one target")
-    for_s: float = Field(default=0, ge=0, description="seconds that it must hold")
+    for_s: float = Field(default=0, ge=0, le=86_400, description="seconds that it must hold")
 
 
 class Settings(RoomSettings):
