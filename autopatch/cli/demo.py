@@ -168,6 +168,7 @@ def _kept(out: Output, places: Places) -> None:
     out.head("Kept running")
     out.table(("WHAT", "WHERE"), list(_where(places).items()))
     out.say(f"\n  export AUTOPATCH_STATE={places.folder}/state   # then: autopatch incidents list")
+    out.say(f"  export AUTOPATCH_CONFIG={places.folder}/autopatch.yaml   # then: autopatch doctor")
     out.say("  autopatch demo --stop                          # ends it")
 
 

@@ -136,7 +136,7 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     write(path, [other])
     with pytest.raises(Unauthenticated):
         tokens.caller(f"Bearer {token}")
-    for broken in ("- {name: [", "- {until: 2026-02-30}", f"- {'9' * 5000}", "[" * 5000):
+    for broken in ("- {name: [", "- {until: 2026-02-30}", f"- {'9' * 5000}", "[" * 1000):
         write(path, [entry])
         assert tokens.caller(f"Bearer {token}").name == "ann"
         path.write_text(broken)
@@ -152,7 +152,7 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     ("a: [", "line 1"),
     ("- {name: ann, until: 2026-02-30}", "not YAML"),
     ("- " + "9" * 5000, "not YAML"),
-    ("[" * 5000, "not YAML"),
+    ("[" * 1000, "not YAML"),
     ("- {name: planner, role: approver, sha256: " + "a" * 64 + "}", "planner is the name of a room"),
     (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: a, role: admin, sha256: {B}}}", "same name"),
     (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: b, role: admin, sha256: {A}}}", "same sha256"),

@@ -148,6 +148,9 @@ async def test_a_group_that_was_cut_starts_a_comparison_at_once() -> None:
                 await asyncio.sleep(0.01)
             answer = await http(made).post(PATH, json=group(alert(), truncatedAlerts=7))
             assert answer.json()["truncated"] == 7
+            for odd in (True, 10**400, -1, "7"):
+                answer = await http(made).post(PATH, json=group(alert(), truncatedAlerts=odd))
+                assert answer.json()["truncated"] == 0 and len(answer.content) < 1024
             while alertmanager.asked < 2:
                 await asyncio.sleep(0.01)
     finally:

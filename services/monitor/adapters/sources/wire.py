@@ -14,6 +14,10 @@ class Unreadable(Exception):
     """Not a webhook's body; what it held is not repeated."""
 
 
+MOST = 1_000_000
+"""A sender that says it left out more is not believed."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """`ignored` counts what is no alert at all, and holds nothing to show; `truncated` alerts that the sender left out."""
@@ -34,7 +38,7 @@ def parse(body: bytes, source: Literal["alertmanager", "grafana"], now: datetime
     told = [_told(item, data.get("status"), source, now) for item in data["alerts"] if isinstance(item, dict)]
     left_out = data.get("truncatedAlerts", 0)
     ignored = len(data["alerts"]) - len(told)
-    return Batch(tuple(told), ignored, left_out if isinstance(left_out, int) and left_out > 0 else 0)
+    return Batch(tuple(told), ignored, left_out if type(left_out) is int and 0 < left_out < MOST else 0)
 
 
 def _told(item: dict[str, Any], group_status: object, source: Literal["alertmanager", "grafana"], now: datetime) -> Told:
