@@ -12,9 +12,9 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from autopatch.chassis.settings_sources import HELP, Environment, Section, section
 from autopatch.contract.errors import OperatorError
+from autopatch.contract.target import DAY_S
 
-HOUR, DAY = 3600, 86400
-"""In seconds."""
+HOUR_S = 3600
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(lambda level: str(level).upper())]
 
 
@@ -46,12 +46,12 @@ class Common(_Base):
     otlp_endpoint: str = Field(default="", description="OTLP over HTTP, such as http://127.0.0.1:4318; empty: no traces leave")
     trace_url: str = Field(default="", description="link to a trace, {trace_id} is replaced")
     log_level: Level = Field(default="INFO", description="DEBUG, INFO, WARNING or ERROR, in any case")
-    ack_wait_s: float = Field(default=30, gt=0, le=HOUR, description="seconds until an unacknowledged event is delivered again")
-    publish_budget_s: float = Field(default=20, gt=0, le=HOUR, description="seconds until NATS counts as missing for a publish")
-    waiting_limit_s: float = Field(default=1800, gt=0, le=30 * DAY, description="seconds to wait for something missing")
-    retry_s: float = Field(default=3, gt=0, le=HOUR, description="seconds between two tries while waiting")
+    ack_wait_s: float = Field(default=30, gt=0, le=HOUR_S, description="seconds until an unacknowledged event is delivered again")
+    publish_budget_s: float = Field(default=20, gt=0, le=HOUR_S, description="seconds until NATS counts as missing for a publish")
+    waiting_limit_s: float = Field(default=1800, gt=0, le=30 * DAY_S, description="seconds to wait for something missing")
+    retry_s: float = Field(default=3, gt=0, le=HOUR_S, description="seconds between two tries while waiting")
     stream_bytes: int = Field(default=2 * 1024**3, gt=0, le=2**50, description="bytes that the incidents' log may take")
-    stream_age_s: float = Field(default=90 * DAY, ge=120, le=3650 * DAY, description="seconds after which events leave the log")
+    stream_age_s: float = Field(default=90 * DAY_S, ge=120, le=3650 * DAY_S, description="seconds until events leave the log")
 
 
 class RoomSettings(_Base):

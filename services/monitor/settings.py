@@ -4,6 +4,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 from autopatch.chassis.settings import RoomSettings
+from autopatch.contract.target import DAY_S
 
 
 class Watch(BaseModel):
@@ -14,7 +15,7 @@ class Watch(BaseModel):
     name: str = Field(min_length=1, description="becomes the label alertname")
     expr: str = Field(min_length=1)
     labels: dict[str, str] = Field(min_length=1, description="must belong to exactly one target")
-    for_s: float = Field(default=0, ge=0, le=86_400, description="seconds that it must hold")
+    for_s: float = Field(default=0, ge=0, le=DAY_S, description="seconds that it must hold")
 
 
 class Settings(RoomSettings):

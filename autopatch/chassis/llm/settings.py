@@ -6,7 +6,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from autopatch.chassis.settings import DAY, _Base
+from autopatch.chassis.settings import _Base
+from autopatch.contract.target import DAY_S
 
 Mode = Literal["off", "local", "remote"]
 
@@ -58,7 +59,7 @@ class LlmSettings(_Base):
     model: str = Field(default="", description="the id that the endpoint's /models names; mode remote")
     prices: Prices | None = None
     limits: Limits = Limits()
-    timeout_s: float = Field(default=120, gt=0, le=DAY, description="for one answer")
+    timeout_s: float = Field(default=120, gt=0, le=DAY_S, description="for one answer")
     max_output_tokens: int = Field(default=400, ge=16)
     max_prompt_tokens: int = Field(default=1_500, ge=100, description="at 87 tokens a second a local model reads 1,500 in 17 s")
     temperature: float = Field(default=0.0, ge=0, le=2)
@@ -71,8 +72,8 @@ class LlmSettings(_Base):
     run_dir: Path = Field(default_factory=lambda: cache_home() / "autopatch" / "run")
     threads: int = Field(default=2, ge=1, description="of the local model")
     context_tokens: int = Field(default=8_192, ge=1_024, description="of the local model")
-    cores_wait_s: float = Field(default=60, gt=0, le=DAY, description="how long a local model waits for soaks before it says so")
-    start_timeout_s: float = Field(default=60, gt=0, le=DAY, description="for the local model to load")
+    cores_wait_s: float = Field(default=60, gt=0, le=DAY_S, description="a local model waits so long for soaks in silence")
+    start_timeout_s: float = Field(default=60, gt=0, le=DAY_S, description="for the local model to load")
 
     @model_validator(mode="after")
     def _remote_is_complete(self) -> "LlmSettings":

@@ -63,7 +63,7 @@ def add_argument(site: Site, node: ast.AST) -> Iterator[Edit]:
     """An argument that was left out: the order or key of sorting, a fall-back, a parameter of the caller."""
     if not isinstance(node, ast.Call):
         return
-    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    name = _called(node.func)
     given = {k.arg for k in node.keywords}
     new: list[tuple[str, float]] = []
     if name in ("sorted", "sort", "max", "min"):
@@ -146,9 +146,10 @@ def _wrap_weight(node: ast.expr, parent: ast.AST | None) -> float:
 
 def repeated(site: Site, node: ast.AST) -> Iterator[Edit]:
     """A call of the same function or method that stands elsewhere in this one, with other arguments."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute) or site.scope.function is None:
+    called = _called(node.func) if isinstance(node, ast.Call) else ""
+    if not called or site.scope.function is None:
         return
-    own, called = site.source.of(node), _called(node.func)
+    own = site.source.of(node)
     texts = dict.fromkeys(
         site.source.of(other) for other in inside(site.source, site.scope.function)
         if isinstance(other, ast.Call) and _called(other.func) == called

@@ -3,17 +3,10 @@
 import ast
 from collections.abc import Iterator, Sequence
 
+from autopatch.repair.templates.calls import WRAPS
 from autopatch.repair.templates.constants import reformed
 from autopatch.repair.templates.mutant import Edit, Site, Template
 from autopatch.repair.templates.source import Function, inside
-
-FORMS = {
-    "text": ("{}.lower()", "{}.strip()", "sorted({})", "set({})", "len({})", "{}.split()"),
-    "list": ("sorted({})", "set({})", "len({})", "list({})"), "dict": ("sorted({})", "len({})"), "set": ("len({})",),
-    "number": ("abs({})", "round({})", "int({})"), "": ("sorted({})", "set({})", "len({})", "str({})", "abs({})"),
-}
-"""What two values may be compared by, rather than as they are."""
-
 
 def _all(site: Site, changed: Sequence[tuple[ast.expr, str]], weight: float = 1.0) -> Edit:
     """One edit, from the first of the nodes to the last."""
@@ -65,7 +58,7 @@ def compared(site: Site, node: ast.AST) -> Iterator[Edit]:
     if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
         return
     kind = site.scope.kind(left) or site.scope.kind(right)
-    for form in FORMS.get(kind, FORMS[""]):
+    for form in WRAPS[kind]:
         yield _all(site, [(one, form.format(site.source.inner(one))) for one in (left, right)], 1.0 if kind else 0.6)
 
 
