@@ -1,14 +1,12 @@
 """Where settings come from besides defaults: the environment and the file, each of whose mistakes names its place."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, InitSettingsSource
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from autopatch.chassis.yaml_text import parsed
 from autopatch.contract.errors import OperatorError
 
 HELP = "`autopatch settings` prints every setting with its meaning"
@@ -58,20 +56,12 @@ def _parsed(path: Path) -> Any:
     if not path.is_file():
         raise OperatorError(f"AUTOPATCH_CONFIG: {path} is not a file", tip="name an existing YAML file or unset it")
     try:
-        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        return parsed(path.read_text(encoding="utf-8"), f"AUTOPATCH_CONFIG: {path}")
     except OSError as error:
         raise OperatorError(f"AUTOPATCH_CONFIG: {path}: {error.strerror}", tip="let this user read it, or unset it") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise OperatorError(f"AUTOPATCH_CONFIG: {path}:{line}: not UTF-8", tip="save the file as UTF-8") from None
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        # of a name that is there twice the library tells both values, and they may be secrets
-        problem = re.sub(r" with value .*", "", str(error.problem), flags=re.DOTALL)
-        tip = "check indentation, colons and quotes there"
-        raise OperatorError(f"AUTOPATCH_CONFIG: {path}:{line}: not YAML: {problem}", tip=tip) from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise OperatorError(f"AUTOPATCH_CONFIG: {path}: not YAML: {str(error).splitlines()[0]}", tip=HELP) from None
 
 
 def _named(path: Path, where: str, data: Any) -> dict[str, Any]:

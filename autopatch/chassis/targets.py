@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
-from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from autopatch.chassis.target_checks import Fault, Location, faults_of
+from autopatch.chassis.yaml_text import parsed
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.target import Target
 
@@ -102,16 +101,7 @@ def _understood(file: Path, folder: Path, text: str) -> Target:
 
 def _parse(file: Path, text: str) -> tuple[Any, dict[str, Any]]:
     """The document with line numbers, and the same as plain values."""
-    try:
-        marked = YAML(typ="rt").load(text)
-        plain = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise OperatorError(
-            f"{file}:{line}: not YAML: {error.problem}", tip="check indentation, colons and quotes there"
-        ) from error
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise OperatorError(f"{file}: not YAML: {str(error).splitlines()[0]}") from error
+    marked, plain = parsed(text, str(file), kind="rt"), parsed(text, str(file))
     if not isinstance(plain, dict):
         raise OperatorError(
             f"{file}:1: a target file holds fields such as name, match and runtime", tip="docs/operating.md has an example"

@@ -75,7 +75,7 @@ def snapshot(progress: Progress, taken: Snapshot) -> None:
 def verdict(out: Output, result: Result, seconds: float) -> None:
     """All of it; `seconds` since the command started."""
     found = result.verdict
-    if found.before or found.after:
+    if (found.before or found.after) and found.verdict != "environment_error":
         out.head("Tests")
         tests(out, found.before, found.after)
     if found.diff:
@@ -88,6 +88,8 @@ def verdict(out: Output, result: Result, seconds: float) -> None:
     facts += [f"sandbox {found.runtime}" if found.runtime else "", _model(found), found.incident]
     facts += [f"trace {found.trace}" if found.trace else ""]
     out.say((", ".join(fact for fact in facts if fact), "dim"))
+    if found.tip:
+        out.say(f"  try: {plain(found.tip)}")
 
 
 def tests(out: Output, before: TestTable | None, after: TestTable | None) -> None:

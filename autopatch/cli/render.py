@@ -139,8 +139,7 @@ def _end(out: Output, found: View) -> None:
     if found.lesson:
         lesson = found.lesson
         out.head("Lesson")
-        told = f"{lesson.lesson_id}: {lesson.summary or lesson.outcome}, trust {lesson.trust:.2f}"
-        out.say(f"  {told if lesson.lesson_id else f'none: {lesson.summary}'}")
+        out.say(f"  {lesson.lesson_id or 'none'}: {lesson.summary or lesson.outcome}")
     calls, tokens = sum(m.calls for m in found.models), sum(m.input_tokens + m.output_tokens for m in found.models)
     out.say(f"\nModel calls: {calls}" + (f", {tokens} tokens" if calls else ""))
     if not found.chain_ok:

@@ -154,3 +154,4 @@ class RepairVerdict(Word):
     model: ModelUse | None = None
     seconds: float = 0.0
     trace: str = Field(default="", description="trace id")
+    tip: str = Field(default="", description="what a person may try next; '' when there is nothing to do")

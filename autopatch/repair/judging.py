@@ -6,7 +6,7 @@ from typing import Literal
 
 from autopatch.contract.code import Report, TestOutcome, TestTable
 from autopatch.contract.evidence import BlobRef
-from autopatch.repair.unread import lacking_in, last_line, own_fault
+from autopatch.repair.unread import COMMAND, lacking_in, last_line, own_fault
 
 RED: frozenset[TestOutcome] = frozenset({"failed", "error", "timed_out"})
 SHOWN = 20
@@ -72,9 +72,10 @@ def _verdict(
     if not passing and all(own_fault(r.problem + "\n" + r.output, own) for r in reports):
         return "red", f"no test could be read, by a fault in the repository itself: {_problem(reports)}"
     if lacking or not passing:
-        what = f": {named(lacking)}" if lacking else ""
+        files = [test for test in lacking if test != COMMAND]
+        what = f": {named(files)}" if files else ""
         said = f"; it said: {line[:200]}" if (line := last_line(reports[0])) else ""
-        return "environment_error", f"no verdict without what is missing: {_problem(reports, 'no test ran')}{what}{said}"
+        return "environment_error", f"{_problem(reports, 'no test ran')}{what}{said}"
     bad = next((r for r in reports if r.exit_code or r.problem or r.ended != "finished"), None)
     if bad is not None:
         return "environment_error", f"every test passes, yet the run ended with {bad.problem or bad.exit_code or bad.ended}"

@@ -16,7 +16,7 @@ _NO_NAME = re.compile(
 _SYNTAX = re.compile(r"\b(?:SyntaxError|IndentationError|TabError)\b")
 _FILE = re.compile(r"""File ["'](.+?)["'], line \d+|\((?:detected at )?([\w./-]+\.\w+), line \d+\)""")
 _A_FILE = re.compile(r"^[^:>]+\.(?:py|[cm]?[jt]sx?)$")
-_COMMAND = "command"
+COMMAND = "command"
 """The id of a command whose tests have no ids of their own."""
 
 
@@ -33,13 +33,13 @@ def last_line(report: Report) -> str:
 
 def _told(case: TestCase, report: Report) -> TestCase:
     """Of a command only its output tells why it failed."""
-    return case.model_copy(update={"message": f"{case.message}\n{last_line(report)}"}) if case.id == _COMMAND else case
+    return case.model_copy(update={"message": f"{case.message}\n{last_line(report)}"}) if case.id == COMMAND else case
 
 
 def _unread(case: TestCase) -> bool:
     if case.outcome not in ("error", "failed"):
         return False
-    if case.id == _COMMAND:
+    if case.id == COMMAND:
         return bool(_NO_MODULE.search(case.message))
     return bool(_A_FILE.match(case.id)) or "Failed to import test module" in case.message
 

@@ -1,5 +1,6 @@
 """How a repair job ended, from its incident's events alone."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from autopatch.contract import events as ev
@@ -10,6 +11,17 @@ from autopatch.contract.lifecycle import Incident, State
 from autopatch.contract.plan import Basis
 
 SANDBOX = ("docker", "sandbox", "executor")
+TIPS: Mapping[Kind, str] = {
+    "not_reproduced": "name a command whose tests fail, or add a test that shows the fault",
+    "environment_error": "run that command by itself; name what it lacks in a dependency file, or give an image",
+    "flaky": "make those tests steady, or leave them out of the command",
+    "format_error": "another model: this one's answers could not be read",
+    "no_fix_found": "narrow the fault down by one more test that fails; or ask a larger model",
+    "sandbox_unavailable": "start a Docker engine, or set AUTOPATCH_EXECUTOR_DOCKER_HOST; `autopatch doctor` looks",
+}
+"""What a person may try next."""
+ALONE = "let a model try too: `autopatch repair --model local`, or the gateway's AUTOPATCH_LLM_MODE"
+"""For `no_fix_found` where no model could be asked."""
 
 
 def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
@@ -25,10 +37,12 @@ def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
     recovered, missed = incident.last(ev.Recovered), incident.last(ev.NotRecovered)
     before = reproduced.tests if reproduced else refused.tests if refused else None
     after = recovered.tests if recovered else missed.tests if missed else None
+    use = ModelUse.summed(incident.model_uses)
+    alone = kind == "no_fix_found" and use is not None and use.mode == "off"
     return RepairVerdict(
         verdict=kind, reason=reason, incident=incident.id, repository=job.repository, attempts=incident.attempts, before=before,
         after=after, basis=_basis(planned.plan.basis) if planned and kind == "fixed" else "",
-        model=ModelUse.summed(incident.model_uses), seconds=_seconds(incident), trace=trace,
+        model=use, seconds=_seconds(incident), trace=trace, tip=ALONE if alone else TIPS.get(kind, ""),
     )
 
 

@@ -76,7 +76,9 @@ start() { # DIR
   flags=(--host "$host" --data-root "$1/data" --exec-root "$run/exec" --pidfile "$run/dockerd.pid"
     --bridge none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
     --log-driver json-file --log-opt max-size=10m --log-opt max-file=1)
-  local runsc=${AUTOPATCH_RUNSC:-$(command -v runsc || true)}
+  local runsc=${AUTOPATCH_RUNSC:-$(command -v runsc || true)} fetched
+  fetched=$(cd "$(dirname "$0")/../.." && pwd)/.cache/bin/runsc
+  [ -n "$runsc" ] || [ ! -x "$fetched" ] || runsc=$fetched
   [ -z "$runsc" ] || flags+=(--add-runtime "runsc=$runsc")
   setsid nohup dockerd "${flags[@]}" </dev/null >"$log" 2>&1 9>&- &
   pid=$!

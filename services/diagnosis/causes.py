@@ -10,12 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from autopatch.chassis.yaml_text import parsed
 from autopatch.contract.errors import OperatorError
 from services.diagnosis.facts import ChangeKind, Facts, Novelty, Shift
 
@@ -118,9 +117,8 @@ def load(folder: Path) -> tuple[CauseRule, ...]:
 
 def _read(path: Path) -> CauseRule:
     try:
-        raw: Any = YAML(typ="safe").load(path.read_text())
-        return CauseRule.model_validate(raw)
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        return CauseRule.model_validate(parsed(path.read_text("utf-8"), f"cause {path}"))
+    except (OSError, UnicodeDecodeError) as error:
         raise OperatorError(f"cause {path}: {error}") from error
     except (ValidationError, re.error) as error:
         raise OperatorError(f"cause {path}: {_first(error)}") from error

@@ -15,7 +15,7 @@ _LINES: dict[type[ev.Event], Callable[..., str]] = {
     ev.AlertUpdated: lambda e: f"alert {e.alert.alertname} is {e.alert.status}" + (": " + e.why if e.why else ""),
     ev.Cleared: lambda e: "the alert is no longer firing",
     ev.Reproduced: lambda e: f"the check {e.signal} is red: {_tests(e.tests) or _measured(e.signal, e.checks)}",
-    ev.NotReproduced: lambda e: f"{_NOT_RED[e.kind]}, nothing changed: {e.reason}",
+    ev.NotReproduced: lambda e: f"{_NOT_RED[e.kind]}: {e.reason}",
     ev.Diagnosed: lambda e: f"{e.causes[0].summary} (confidence {e.causes[0].confidence:.2f}, {_model(e.model)})",
     ev.Undiagnosed: lambda e: f"no cause stands out: {e.reason}",
     ev.Planned: lambda e: f"{actions(e.plan)} (from {e.plan.basis.kind} {e.plan.basis.ref}, {_model(e.model)})",

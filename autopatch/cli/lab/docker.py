@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from autopatch.cli import locks
-from autopatch.cli.lab.programs import CACHE, ROOT, find
+from autopatch.cli.lab.programs import ROOT, find
 from autopatch.contract.errors import Unavailable
 
 FOLDER = ROOT / ".cache" / "engine"
@@ -30,10 +30,8 @@ class Engine:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._users = os.open(self.folder / "users", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._users, fcntl.LOCK_SH)
-        runsc = CACHE / "runsc"
-        settings = [f"AUTOPATCH_RUNSC={runsc}"] if runsc.exists() else []
         try:
-            self.host = self._script("engine.sh", "start", str(self.folder), settings=settings).strip()
+            self.host = self._script("engine.sh", "start", str(self.folder)).strip()
         except Unavailable:
             self.stop()
             raise

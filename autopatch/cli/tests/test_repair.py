@@ -116,6 +116,7 @@ def test_any_other_verdict_is_exit_code_1(run: Run, gateway: Served, calc: Path)
     with rooms(gateway, lambda name: gateway.chassis.log.say(name, green, by="validator")):
         result = run("olga", "repair", str(calc), "--branch", "--apply", "--output", str(calc / "x.diff"))
     assert result.exit_code == 1 and "not reproduced: all tests pass" in result.stdout and "Diff" not in result.stdout
+    assert "try: name a command whose tests fail" in result.stdout
     assert git(calc, "branch", "--list", "autopatch/*") == "" and not (calc / "x.diff").exists()
     assert (calc / "calc.py").read_text() == CODE
 

@@ -1,6 +1,7 @@
 """A job's verdict is read from its log alone."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import pytest
 
@@ -49,7 +50,14 @@ def test_each_way_to_end_has_its_verdict_and_its_reason(state: State, events: tu
     found = verdict_of(incident(state, *events), "abc")
     assert found is not None
     assert (found.verdict, found.repository, found.incident, found.trace) == (verdict, "shop", "i1", "abc")
-    assert found.reason
+    assert found.reason and bool(found.tip) == (verdict not in ("fixed", "cancelled"))
+
+
+@pytest.mark.parametrize(("mode", "tip"), [("off", "--model local"), ("local", "a larger model")])
+def test_where_no_model_was_asked_that_is_the_remedy(mode: Literal["off", "local"], tip: str) -> None:
+    nothing = ev.Escalated(reason="nothing passed", room="planner", kind="no_fix_found", model=ModelUse(mode=mode, calls=1))
+    found = verdict_of(incident(State.ESCALATED, RED, nothing))
+    assert found is not None and tip in found.tip
 
 
 @pytest.mark.parametrize("state", [s for s in State if s not in (

@@ -149,7 +149,7 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     ("- {name: ann, role: boss, sha256: " + "a" * 64 + "}", "0.role"),
     ("- {name: ann, role: viewer}", "0.sha256"),
     ("[]", "at least 1 item"),
-    ("a: [", "line 1"),
+    ("a: [", ":1: not YAML"),
     ("- {name: ann, until: 2026-02-30}", "not YAML"),
     ("- " + "9" * 5000, "not YAML"),
     ("[" * 1000, "not YAML"),

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from autopatch.chassis.yaml_text import parsed
 from autopatch.contract.errors import OperatorError, Unavailable
 from services.executor.policy import Policy
 
@@ -19,14 +18,9 @@ def load_policy(path: Path) -> Policy:
         tip = "set AUTOPATCH_EXECUTOR_POLICY to the policy file"
         raise Unavailable("policy", f"{path} cannot be read: {error}; nothing is applied", tip=tip) from error
     try:
-        marked = YAML(typ="rt").load(text)
-        return Policy.model_validate(YAML(typ="safe", pure=True).load(text))
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise OperatorError(f"{path}:{line}: not YAML: {error.problem}") from error
-    except (YAMLError, ValueError, RecursionError) as error:
-        if not isinstance(error, ValidationError):
-            raise OperatorError(f"{path}: not YAML: {error}") from error
+        marked = parsed(text, str(path), kind="rt")
+        return Policy.model_validate(parsed(text, str(path)))
+    except ValidationError as error:
         faults = [(f["loc"], f["msg"]) for f in error.errors(include_url=False, include_input=False)[:5]]
         lines = [f"{path}:{_line(marked, at)}: {'.'.join(map(str, at)) or 'policy'}: {what}" for at, what in faults]
         raise OperatorError("\n".join(lines), tip="the shipped policy file explains every field") from None

@@ -10,15 +10,18 @@ from typing import Annotated
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from autopatch.chassis.yaml_text import parsed
 from autopatch.contract.catalogue import ROOMS
 from autopatch.contract.errors import OperatorError
 from services.gateway.agent import Caller, Role
 from services.gateway.ports import Unauthenticated
 
 log = structlog.get_logger("tokens")
-TIP = "a YAML list of {name, role, sha256, person}, which must not be writable by everybody; `autopatch doctor` checks it"
+TIP = (
+    "a YAML list of {name, role, sha256, person}, not writable by everybody: sha256 is what `printf %s TOKEN | sha256sum` "
+    "prints; where there is no such file the first `autopatch up` makes one"
+)
 
 
 class Entry(BaseModel):
@@ -57,16 +60,15 @@ def read(path: Path) -> list[Entry]:
     try:
         if path.stat().st_mode & 0o002:
             raise OperatorError(f"{path} is writable by everybody", tip=f"chmod o-w {path}")
-        entries = _ENTRIES.validate_python(YAML(typ="safe").load(path.read_text()))
+        entries = _ENTRIES.validate_python(parsed(path.read_text("utf-8"), str(path), tip=TIP))
     except OSError as error:
         raise OperatorError(f"{path}: {error.strerror or 'cannot be read'}", tip=TIP) from None
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"]) or "the file"
         raise OperatorError(f"{path}: {where}: {fault['msg']}", tip=TIP) from None
-    except (YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
-        mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
-        raise OperatorError(f"{path}{f', line {mark.line + 1}' if mark else ''}: not YAML", tip=TIP) from None
+    except UnicodeDecodeError:
+        raise OperatorError(f"{path}: not UTF-8", tip=TIP) from None
     for what, found in (("name", [e.name for e in entries]), ("sha256", [e.sha256 for e in entries])):
         if len(set(found)) < len(found):
             raise OperatorError(f"{path}: two entries have the same {what}", tip="one token per entry, one entry per name")

@@ -1,0 +1,24 @@
+"""YAML that operators write: its values, and one clear error that names the line where it is none."""
+
+import re
+from typing import Any, Literal
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from autopatch.contract.errors import OperatorError
+
+TIP = "check indentation, colons and quotes there"
+
+
+def parsed(text: str, where: str, *, kind: Literal["safe", "rt"] = "safe", tip: str = TIP) -> Any:
+    """Plain values, or with `rt` the same with line numbers (`.lc`). Raises OperatorError "WHERE:LINE: not YAML: …"."""
+    try:
+        return YAML(typ=kind, pure=True).load(text)
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        # of a name that is there twice the library tells both values, and they may be secrets
+        problem = re.sub(r" with value .*", "", str(error.problem), flags=re.DOTALL)
+        raise OperatorError(f"{where}:{line}: not YAML: {problem}", tip=tip) from None
+    except (YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
+        raise OperatorError(f"{where}: not YAML: {str(error).splitlines()[0]}", tip=tip) from None
