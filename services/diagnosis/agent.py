@@ -8,7 +8,7 @@ from autopatch.contract import events as ev
 from autopatch.contract.evidence import Cause, Evidence, ModelUse
 from autopatch.contract.requests import Lesson
 from services.diagnosis.causes import Ranked
-from services.diagnosis.facts import Change, ChangeKind, Facts, Pattern, Saturation, Shift
+from services.diagnosis.facts import Change, ChangeKind, Facts, Pattern, Raised, Saturation, Shift
 
 LARGEST = 44_000
 """Bytes of an event as JSON; the log takes 64 KiB with headers and envelope."""
@@ -47,6 +47,7 @@ def evidence_of(facts: Facts) -> dict[str, Evidence]:
     found = {f"metric:{s.name}": _of_shift(f"m{i}", s) for i, s in enumerate(check_first, 1)}
     found |= {f"saturation:{s.name}": _of_saturation(f"s{i}", s) for i, s in enumerate(facts.saturations, 1)}
     found |= {f"log:{p.template}": _of_pattern(f"l{i}", p) for i, p in enumerate(facts.patterns, 1)}
+    found |= {r.key: _of_raised(f"x{i}", r) for i, r in enumerate(facts.raised, 1)}
     found |= {f"change:{c.kind}:{c.what}": _of_change(f"c{i}", c) for i, c in enumerate(facts.changes, 1)}
     found |= _recalled(facts)
     if facts.health:
@@ -101,6 +102,14 @@ def _of_pattern(id_: str, pattern: Pattern) -> Evidence:
     return Evidence(
         id=id_, source="log", summary=_short(f"{pattern.novelty} {level}line ({often}): {pattern.template}", 300),
         before=pattern.before, after=pattern.count, sample=_short(pattern.sample, 300),
+    )
+
+
+def _of_raised(id_: str, raised: Raised) -> Evidence:
+    where = f"{raised.path}:{raised.line} in {raised.function}"
+    return Evidence(
+        id=id_, source="log", before=raised.before, after=raised.count, sample=_short(raised.error, 300),
+        summary=_short(f"its own code raises, {where} ({raised.count} times, {raised.before} before): {raised.error}", 300),
     )
 
 

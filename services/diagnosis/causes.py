@@ -63,12 +63,13 @@ class Sign(_Strict):
     log: LogSign | None = None
     change: tuple[ChangeKind, ...] = ()
     saturated: Patterns = Field(default=(), description="patterns over the names of a used-up resource")
+    raised: bool = Field(default=False, description="an exception whose traceback leads into the target's own source")
 
     @model_validator(mode="after")
     def _one_kind(self) -> "Sign":
-        kinds = [bool(k) for k in (self.metric, self.log, self.change, self.saturated)]
+        kinds = [bool(k) for k in (self.metric, self.log, self.change, self.saturated, self.raised)]
         if sum(kinds) != 1:
-            raise ValueError("exactly one of metric, log, change, saturated")
+            raise ValueError("exactly one of metric, log, change, saturated, raised")
         return self
 
 
@@ -172,6 +173,8 @@ def look(facts: Facts, sign: Sign) -> Match:
         return _best({f"log:{p.template}": _said(facts, sign.log, i) for i, p in enumerate(facts.patterns)})
     if sign.change:
         return _best({f"change:{c.kind}:{c.what}": c.strength if c.kind in sign.change else 0.0 for c in facts.changes})
+    if sign.raised:
+        return _best({r.key: 1.0 if r.novelty == "new" else 0.9 for r in facts.raised})
     return _best({f"saturation:{s.name}": float(_any(sign.saturated, s.name)) for s in facts.saturations})
 
 

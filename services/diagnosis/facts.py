@@ -66,6 +66,24 @@ class Pattern:
 
 
 @dataclass(frozen=True)
+class Raised:
+    """An exception, where in the target's own source it came from, and how often: while red and before."""
+
+    error: str
+    path: str
+    line: int
+    function: str
+    count: int
+    before: int
+    novelty: Novelty
+
+    @property
+    def key(self) -> str:
+        """By which causes cite it."""
+        return f"raised:{self.path}:{self.line}"
+
+
+@dataclass(frozen=True)
 class Change:
     """Something was changed `ago_s` seconds before the onset (negative: after). `strength` is 0 when it cannot be the cause."""
 
@@ -99,6 +117,7 @@ class Facts:
     shifts: tuple[Shift, ...] = ()
     saturations: tuple[Saturation, ...] = ()
     patterns: tuple[Pattern, ...] = ()
+    raised: tuple[Raised, ...] = ()
     changes: tuple[Change, ...] = ()
     similar: tuple[Similar, ...] = ()
     health: Health | None = None

@@ -16,7 +16,7 @@ BROAD_ALLOWED = {"autopatch/chassis/runner.py", "autopatch/chassis/asking.py"}
 """The runner and the bus boundary."""
 JOBS_OF_THEIR_OWN = (
     "sandbox", "runtimes", "editors", "stores", "sources", "delivery", "http", "branches", "repairs",
-    "defects", "workshop", "images", "listeners", "inside", "gate", "synthesis", "code", "rules",
+    "defects", "workshop", "images", "listeners", "inside", "gate", "synthesis", "code", "rules", "logs",
 )
 """Adapter packages that have another 600 lines."""
 

@@ -71,9 +71,12 @@ class Scenario:
         signals: dict[str, Any] = {n: {"query": q, "role": "guard"} for n, q in QUERIES.items()}
         signals["traffic"] |= {"role": "traffic", "bad": "below"}
         signals[check] |= {"role": "check", "threshold": 0.05 if check == "errors" else 0.2, "alerts": ["Broken"]}
+        process = {"kind": "process", "command": ["app"], "pidfile": "app.pid"}
+        source = self.known.get("source", "")
+        sourced = {"kind": "docker", "container": "app", "image": "app", "releases": ["1", "2"], "source": source}
         return Target.model_validate({
             "name": "app", "match": {"service": "app"}, "signals": signals, "health": "http://127.0.0.1:9/healthz",
-            "runtime": {"kind": "process", "command": ["app"], "pidfile": "app.pid"},
+            "runtime": sourced if source else process,
             "prometheus": {"url": "http://127.0.0.1:9"},
         })
 

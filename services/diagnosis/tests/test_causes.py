@@ -12,7 +12,7 @@ from autopatch.contract.errors import OperatorError
 from autopatch.contract.evidence import Similar, TargetState
 from autopatch.contract.requests import RunbookPlan
 from services.diagnosis.causes import CAP, load, rank
-from services.diagnosis.facts import Change, Facts, Health, Pattern, Saturation, Shift
+from services.diagnosis.facts import Change, Facts, Health, Pattern, Raised, Saturation, Shift
 from services.diagnosis.service import CAUSES
 from services.diagnosis.tests.given import T0
 
@@ -24,10 +24,11 @@ WAITS = Shift("app_pool_waiting", "q", "", "", 0, 9, T0, "up", 1.0, 1.0)
 RELEASED = Change("release", "release 2 was started", T0, 20, 0.95)
 ERRORS = Shift("errors", "q", "", "guard", 0, 0.4, T0, "up", 1.0, 1.0)
 SLOWER = Shift("latency", "q", "s", "check", 0.1, 2, T0, "up", 1.0, 1.0)
+RAISED = Raised("IndexError: list index out of range", "shop/totals.py", 17, "last_of", 40, 0, "new")
 Piece = dict[str, Any]
 PIECES: list[Piece] = [
     {"saturations": (FULL,)}, {"patterns": (SAID,)}, {"shifts": (WAITS,)}, {"changes": (RELEASED,)}, {"shifts": (ERRORS, SLOWER)},
-    {"health": Health("u", False, "HTTP 503")},
+    {"health": Health("u", False, "HTTP 503")}, {"raised": (RAISED,)},
 ]
 
 
@@ -109,3 +110,14 @@ def test_a_mistake_in_a_cause_names_file_and_field(tmp_path: Path, text: str, sa
     with pytest.raises(OperatorError) as caught:
         load(tmp_path)
     assert said in str(caught.value) and "x.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize(("besides", "first"), [
+    ({}, "code_fault"), ({"changes": (RELEASED,)}, "bad_release"),
+    ({"saturations": (FULL,), "patterns": (SAID,)}, "pool_exhausted"),
+])
+def test_an_exception_of_its_own_code_is_the_cause_unless_something_else_explains_it(besides: Piece, first: str) -> None:
+    facts = with_pieces({"raised": (RAISED,), "shifts": (ERRORS,)}, besides)
+    ranked = rank(facts, RULES)
+    assert ranked[0].rule.id == first and "code_fault" in [r.rule.id for r in ranked]
+    assert "raised:shop/totals.py:17" in next(r.facts for r in ranked if r.rule.id == "code_fault")

@@ -12,9 +12,9 @@ from autopatch.contract.evidence import ConfigState, TargetState
 from services.diagnosis.adapters.sources.changes import changes_of, strength
 from services.diagnosis.adapters.sources.saturation import saturations
 from services.diagnosis.adapters.sources.selectors import names_query, query_for, rate_window_s, shared_labels
-from services.diagnosis.adapters.sources.templates import patterns, told
+from services.diagnosis.adapters.logs.templates import patterns, told
 from services.diagnosis.facts import Track
-from services.diagnosis.shifts import Onset, onset_of, shift_of
+from services.diagnosis.adapters.sources.shifts import Onset, onset_of, shift_of
 from services.diagnosis.tests.given import QUERIES, T0, after
 
 

@@ -12,6 +12,7 @@ from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode, RollbackRelease
 from autopatch.contract.code import CodeJob, Covered, Report, Reports, TestCase, Trials
 from autopatch.contract.errors import Unavailable
+from autopatch.contract.evidence import Evidence
 from autopatch.contract.plan import Precondition
 from autopatch.contract.requests import Inspect, RanTests, Recall, Recalled, Request, RunbookPlan, RunTests, Snapped, Snapshot
 from autopatch.contract.target import Target
@@ -200,3 +201,35 @@ async def test_while_the_executor_cannot_say_what_the_source_is_nothing_is_plann
 async def test_a_fault_that_no_edit_mends_is_told_with_what_was_tried() -> None:
     event = await say(world(b"def add(a, b):\n    return None\n"))
     assert isinstance(event, ev.Escalated) and "no change heals the failing tests" in event.reason
+
+
+def raising(cause: str = "code_fault") -> list[ev.Event]:
+    """The log of an incident whose likeliest cause is that."""
+    opened, reproduced, diagnosed = fakes.until_diagnosed()
+    assert isinstance(diagnosed, ev.Diagnosed)
+    causes = tuple(c.model_copy(update={"id": cause, "cites": ("x1", "m1")}) for c in diagnosed.causes)
+    seen = Evidence(id="x1", source="log", summary="its own code raises, calc.py:2 in add")
+    worse = Evidence(id="m1", source="metric", summary="errors rose")
+    return [opened, reproduced, diagnosed.model_copy(update={"causes": causes, "evidence": (worse, seen)})]
+
+
+async def test_without_a_runbook_code_that_raises_is_patched_where_its_own_tests_are_red() -> None:
+    own = {"tests/test_own.py::test_two": "add(1, 2) == 3", "tests/test_own.py::test_ten": "add(4, 6) == 10"}
+    it = world(SOURCE, {**GREEN, **own})
+    made = (await planned(it, raising())).plan
+    assert isinstance(made.steps[0].action, PatchCode) and "all its tests pass with it" in made.basis.why
+    assert [request.attached for request in it.asked if isinstance(request, Snapshot)] == [{}]
+
+
+async def test_where_its_own_tests_are_green_a_person_is_told_the_place_and_what_is_lacking() -> None:
+    event = await say(world(SOURCE, GREEN), raising())
+    assert isinstance(event, ev.Escalated)
+    for told in ("as the log points into it", "are not red", "calc.py:2 in add", "A runbook with patch_code brings a test"):
+        assert told in event.reason
+
+
+@pytest.mark.parametrize(("cause", "target"), [("overload", {}), ("code_fault", {"autonomy": {"default": "auto"}})])
+async def test_code_is_not_looked_at_for_another_cause_or_where_it_may_not_be_patched(cause: str, target: dict[str, Any]) -> None:
+    it = world()
+    assert isinstance(await say(it, raising(cause), **target), ev.Escalated)
+    assert not [request for request in it.asked if isinstance(request, Snapshot | RunTests)]

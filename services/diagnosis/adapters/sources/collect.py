@@ -14,14 +14,16 @@ from autopatch.contract import events as ev
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import ReadingStatus, Similar, TargetState
 from autopatch.contract.requests import Found, Inspect, LogLines, Logs, Recall, Recalled, RunbookPlan, Search
-from autopatch.contract.target import Target
-from services.diagnosis import agent, shifts
-from services.diagnosis.adapters.sources import changes, saturation, selectors, templates
-from services.diagnosis.facts import Facts, Health, Pattern, Shift, Track
+from autopatch.contract.target import DockerRuntime, Target
+from services.diagnosis import agent
+from services.diagnosis.adapters.logs import templates
+from services.diagnosis.adapters.sources import changes, saturation, selectors, shifts
+from services.diagnosis.facts import Facts, Health, Pattern, Raised, Shift, Track
 from services.diagnosis.ports import Health as HealthPort
 from services.diagnosis.ports import History, Metrics
+from services.diagnosis.adapters.logs.raised import raised
 from services.diagnosis.settings import Settings
-from services.diagnosis.shifts import Onset
+from services.diagnosis.adapters.sources.shifts import Onset
 
 AT_ONCE = 8
 LOG_GAP_S = 5.0
@@ -57,12 +59,12 @@ class Collector:
         )
         check = next((t for t in tracks if t.name == self.check and t.status == "value"), Track(self.check, ""))
         onset = shifts.onset_of(check, self.target.signals[self.check].bad, fired_at, start)
-        patterns = await self._patterns(onset)
+        patterns, ends = await self._told(onset)
         moved, told = [t for t in tracks if t.status == "value"], recalled or {}
         return Facts(
             target=self.target.name, check=self.check, onset=onset.at, state=state,
             shifts=self._shifts(moved, onset, check), saturations=saturation.saturations(moved, onset), patterns=patterns,
-            changes=changes.changes_of(state, commits or (), onset.at), similar=tuple(similar or ()), health=health,
+            raised=ends, changes=changes.changes_of(state, commits or (), onset.at), similar=tuple(similar or ()), health=health,
             runbooks={c: b for c, r in told.items() if (b := self._book(r))},
             lessons={c: lesson for c, r in told.items() for lesson in r.lessons[:1]},
             silent=self.silent, failed=self.failed,
@@ -185,21 +187,25 @@ class Collector:
         age = length - self.settings.lookback_s
         return max(self.target.soak.step_s, length / 1200, min(length / self.settings.points, (age + 15) / 20))
 
-    async def _patterns(self, onset: Onset) -> tuple[Pattern, ...]:
+    async def _told(self, onset: Onset) -> tuple[tuple[Pattern, ...], tuple[Raised, ...]]:
+        """What the log says."""
         calm_end = onset.at - timedelta(seconds=LOG_GAP_S)
         red, calm = await asyncio.gather(
             self._tried("logs", self._lines(calm_end, self.now)),
             self._tried("logs before", self._lines(onset.calm_from, calm_end)),
         )
         if red is None:
-            return ()
+            return (), ()
         if not red.lines:
             self.silent["logs"] = "no line since it began"
         red_s, calm_s = (self.now - calm_end).total_seconds(), (calm_end - onset.calm_from).total_seconds()
         if red.truncated or (calm and calm.truncated):
             red_s = calm_s = 60.0  # only the newest lines of each: their numbers are compared as they are
-        found = await asyncio.to_thread(templates.patterns, red.lines, calm.lines if calm else (), red_s, calm_s)
-        return tuple(_clean(p) for p in found)
+        runtime, before = self.target.runtime, calm.lines if calm else ()
+        source = runtime.source if isinstance(runtime, DockerRuntime) else ""
+        found = await asyncio.to_thread(templates.patterns, red.lines, before, red_s, calm_s)
+        ends = await asyncio.to_thread(raised, red.lines, before, source, red_s, calm_s)
+        return tuple(_clean(p) for p in found), tuple(replace(one, error=redact(one.error)) for one in ends)
 
     async def _lines(self, start: datetime, end: datetime) -> LogLines:
         if (end - start).total_seconds() < LOG_GAP_S:

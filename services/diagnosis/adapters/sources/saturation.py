@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from services.diagnosis.facts import Saturation, Track
-from services.diagnosis.shifts import LEAST_SINCE, Onset
+from services.diagnosis.adapters.sources.shifts import LEAST_SINCE, Onset
 
 USED_UP = 0.95
 _USED = re.compile(r"^(?P<stem>.+?)_(in_use|used|active|busy|checked_out)(?P<unit>_\w+)?$")

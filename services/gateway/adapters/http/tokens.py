@@ -61,14 +61,12 @@ def read(path: Path) -> list[Entry]:
         if path.stat().st_mode & 0o002:
             raise OperatorError(f"{path} is writable by everybody", tip=f"chmod o-w {path}")
         entries = _ENTRIES.validate_python(parsed(path.read_text("utf-8"), str(path), tip=TIP))
-    except OSError as error:
-        raise OperatorError(f"{path}: {error.strerror or 'cannot be read'}", tip=TIP) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperatorError(f"{path}: {getattr(error, 'strerror', '') or 'cannot be read as text'}", tip=TIP) from None
     except ValidationError as error:
         fault = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in fault["loc"]) or "the file"
         raise OperatorError(f"{path}: {where}: {fault['msg']}", tip=TIP) from None
-    except UnicodeDecodeError:
-        raise OperatorError(f"{path}: not UTF-8", tip=TIP) from None
     for what, found in (("name", [e.name for e in entries]), ("sha256", [e.sha256 for e in entries])):
         if len(set(found)) < len(found):
             raise OperatorError(f"{path}: two entries have the same {what}", tip="one token per entry, one entry per name")

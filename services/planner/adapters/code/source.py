@@ -1,6 +1,8 @@
-"""Patches of a target's code as plans: asked for by a runbook, found by lessons, single edits and the model, proven by tests."""
+"""Patches of a target's code as plans: asked for by a runbook or by the log, which shows that the code itself raises; found by
+lessons, single edits and the model; proven by tests."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.redaction import redact
@@ -19,11 +21,30 @@ from services.planner.defects import ATTEMPTS
 from services.planner.ports import Candidate, Offer, Question
 
 KIND = "patch_code"
+CODE_FAULT = "code_fault"
+"""The cause that diagnosis gives to exceptions of the target's own code."""
 Searches = Callable[[Case], Awaitable[tuple[Outcome, ModelUse]]]
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why code is patched: for which cause, on whose word, and the tests that come with it."""
+
+    cause: str
+    word: str
+    proof: str
+    attached: Mapping[str, str] = field(default_factory=dict)
+    without: str = ""
+
+    @property
+    def what(self) -> str:
+        """For people."""
+        return f"patch the code, as {self.word}"
+
+
 class CodeSource:
-    """The first runbook that says patch_code is followed; those after it only if its tests are not red."""
+    """The first runbook that says patch_code is followed; those after it only if its tests are not red. Where there is no such
+    runbook and the likeliest cause is the code itself, the repository's own tests must show it."""
 
     def __init__(self, chassis: Chassis, search: Searches) -> None:
         self._chassis = chassis
@@ -31,39 +52,51 @@ class CodeSource:
 
     async def offer(self, question: Question) -> Offer:
         """At most one candidate. Raises Unavailable without sandbox, object store or model, or for a wrong target file."""
-        asked = [(cause, book) for cause, recalled in question.recalled.items() for book in recalled.runbooks if asks(book)]
         rejected: list[Alternative] = []
-        for cause, book in asked:
-            what = f"patch the code, as runbook {book.name} says"
+        for reason in reasons(question):
             why = unpatchable(question.target) or exhausted(question)
             if not why:
-                with span("patch the code", runbook=book.name, cause=cause):
+                with span("patch the code", reason=reason.word, cause=reason.cause):
                     try:
-                        return await self._offered(question, cause, book, rejected)
+                        return await self._offered(question, reason, rejected)
                     except Sound as sound:
-                        why = redact(str(sound))
-            rejected.append(Alternative(summary=what, why_not=why))
+                        why = redact(f"{sound}{reason.without}")
+            rejected.append(Alternative(summary=reason.what, why_not=why))
         return Offer((), rejected=tuple(rejected))
 
-    async def _offered(self, question: Question, cause: str, book: RunbookPlan, rejected: list[Alternative]) -> Offer:
-        case = await case_of(self._chassis, question, book.attached)
+    async def _offered(self, question: Question, reason: Reason, rejected: list[Alternative]) -> Offer:
+        case = await case_of(self._chassis, question, dict(reason.attached))
         outcome, use = await self._search(case)
         if not outcome.ranked.order:
             why = nothing_found(case, outcome, use).reason
-            return Offer((), use, (*rejected, Alternative(summary=f"patch the code, as runbook {book.name} says", why_not=why)))
-        candidate = await self._candidate(case, outcome, cause, book)
+            return Offer((), use, (*rejected, Alternative(summary=reason.what, why_not=why)))
+        candidate = await self._candidate(case, outcome, reason)
         others = [Alternative(summary=described(one.candidate), why_not="it passes too, but ranked lower")
                   for one in outcome.ranked.order[1:]]
         return Offer((candidate,), use, (*rejected, *others, *outcome.tally.rejected))
 
-    async def _candidate(self, case: Case, outcome: Outcome, cause: str, book: RunbookPlan) -> Candidate:
+    async def _candidate(self, case: Case, outcome: Outcome, reason: Reason) -> Candidate:
         first, blobs = outcome.ranked.order[0].candidate, self._chassis.blobs
         diff = await blobs.put(make_diff(case.tree, case.tree.changed(first.changes)))
         job = await blobs.put(case.job.model_dump_json().encode())
         patch = PatchCode(diff=diff.digest, base=case.job.commit, files=tuple(sorted(first.changes)), job=job.digest)
         weak = f", though {outcome.ranked.weak}" if outcome.ranked.weak else ""
-        why = redact(f"{first.description}; all tests and those of runbook {book.name} pass with it{weak}")[:300]
-        return Candidate(cause, (patch,), Basis(kind=first.origin, ref=first.ref, why=why))
+        why = redact(f"{first.description}; {reason.proof} pass with it{weak}")[:300]
+        return Candidate(reason.cause, (patch,), Basis(kind=first.origin, ref=first.ref, why=why))
+
+
+def reasons(question: Question) -> list[Reason]:
+    """Runbooks in the order of their causes; else the log, where the likeliest cause is that the code raises."""
+    found = [
+        Reason(cause, f"runbook {book.name} says", f"all tests and those of runbook {book.name}", book.attached)
+        for cause, recalled in question.recalled.items() for book in recalled.runbooks if asks(book)
+    ]
+    first, evidence = question.diagnosed.causes[0], {item.id: item for item in question.diagnosed.evidence}
+    if found or first.id != CODE_FAULT:
+        return found
+    seen = next((evidence[id_].summary for id_ in first.cites if id_ in evidence), first.summary)
+    help_ = f": {seen}. A runbook with patch_code brings a test that shows it"
+    return [Reason(CODE_FAULT, "the log points into it", "all its tests", without=help_)]
 
 
 def asks(book: RunbookPlan) -> bool:
