@@ -40,6 +40,7 @@ def test_a_code_fault_is_healed_from_its_alert_and_offered_as_a_branch_whose_tes
             assert plan and seen.model_calls == 0
             [step] = plan.steps
             assert isinstance(step.action, PatchCode) and step.action.files == (FILE,)
+            assert any(f"{FILE}:" in item.summary for item in seen.view.evidence), "no traceback was read"
             assert seen.alert == "RefundsFail" and seen.broken and seen.broken > 0.05 and seen.healed == 0.0
             running = engine.docker("inspect", "--format", "{{.Config.Image}}", it.places.container)
             assert running == f"{IMAGE}:3-{step.action.diff[:12]}" and running in _images(engine)

@@ -225,6 +225,52 @@ async def test_tests_of_an_es_module_are_told_by_their_path_in_the_repository(be
     assert outcomes(report) == {"test/sum.test.mjs > adds": "failed", "test/bad.test.mjs": "error"}
 
 
+SHOP = {
+    "src/price.mjs": """// what things cost
+export class Price {
+  constructor(net) {
+    this.net = net;
+  }
+
+  gross(rate) {
+    if (rate > 1) {
+      rate = rate / 100;
+    }
+    return this.net * (1 + rate);
+  }
+}
+export const half = (net) => {
+  return net / 2;
+};
+""",
+    "test/price.test.mjs": """import { describe, it, test } from 'node:test';
+import { Price, half } from '../src/price.mjs';
+test('share', () => { new Price(100).gross(0.2); });
+describe('group', () => { it('percent', async () => { await null; new Price(100).gross(20); }); });
+test('broken', () => { if (half(4) !== 3) throw Error('no'); });
+""",
+    "test/old.test.cjs": """const test = require('node:test');
+test('common', () => { require('../src/old.cjs').id(1); });
+require('node:fs').writeFileSync((process.env.AUTOPATCH_COVERED || '/tmp') + '/x', '{\\n[]\\n"a"\\n{"file":"test/old.test.cjs"}\\n');
+""",
+    "src/old.cjs": "exports.id = (value) => {\n  return value;\n};\n",
+}
+
+
+async def test_of_nodes_tests_it_is_told_which_lines_each_of_them_runs(bench: Bench) -> None:
+    job = await bench.job(SHOP, "node --test", toolchain="node", test_s=10)
+    (plain,) = await bench.run(job, unchanged=1)
+    (report,) = await bench.run(job, unchanged=1, coverage=True)
+    assert outcomes(report) == outcomes(plain) and len(report.cases) == 4 and not plain.covered and not report.problem
+    at = "test/price.test.mjs > "
+    lines = {one.test: one.lines for one in report.covered}
+    source = {test: lines[test].get("src/price.mjs") for test in lines if test.startswith(at)}
+    assert source == {
+        f"{at}share": (3, 4, 7, 8, 11), f"{at}group > percent": (3, 4, 7, 8, 9, 11), f"{at}broken": (15,),
+    }
+    assert lines["test/old.test.cjs > common"]["src/old.cjs"] == (1, 2)
+
+
 async def test_candidates_of_a_node_repository_are_tried(bench: Bench) -> None:
     files = {name: content for name, content in NODE.items() if name in ("sum.js", "test/sum.test.js")}
     job = await bench.job(files, "node --test test", toolchain="node", test_s=5)

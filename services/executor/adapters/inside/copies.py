@@ -35,7 +35,7 @@ class Copies:
                     self._files[entry.name] = content.read()
                     self._executable |= {entry.name} if entry.mode & 0o100 else set()
 
-    def lay_out(self, changes: dict[str, str | None], reporter: bool) -> str:
+    def lay_out(self, changes: dict[str, str | None], node: bool) -> str:
         """Writes the snapshot with these changes (base64; None removes a file). Returns why it can't; '' when it could."""
         files: dict[str, bytes] = {**self._files, **{path: base64.b64decode(text or "") for path, text in changes.items()}}
         for path, text in changes.items():
@@ -43,8 +43,8 @@ class Copies:
                 del files[path]
         try:
             os.makedirs(ROOT)
-            if reporter:
-                _write(INSIDE + "/reporter.mjs", self.ours["listeners/reporter.mjs"])
+            for name in ("reporter.mjs", "covered.mjs") if node else ():
+                _write(f"{INSIDE}/{name}", self.ours[f"listeners/{name}"])
             for path, data in files.items():
                 _write(ROOT + "/" + path, data)
                 if path in self._executable:

@@ -7,12 +7,13 @@ import os
 import selectors
 import signal
 import subprocess
+import tempfile
 import time
 from typing import Any
 
 from .telling import COMMAND, FRAMES, MESSAGE, ROOT, VALUE, Telling
 
-_REPORTER = "/work/.autopatch/reporter.mjs"
+_REPORTER, _COVERED = "/work/.autopatch/reporter.mjs", "/work/.autopatch/covered.mjs"
 
 
 def run(telling: Telling) -> int:
@@ -35,9 +36,11 @@ def run_node(telling: Telling) -> int:
     """Its exit code. A test file that is silent for longer than one test may take is killed; the others still run."""
     token = os.urandom(16).hex()
     program, *rest = telling.command
-    command = [program, "--test-reporter", _REPORTER, "--test-reporter-destination", "stdout", *rest]
+    command, env = ["--test-reporter", _REPORTER, "--test-reporter-destination", "stdout", *rest], dict(os.environ)
+    if telling.coverage:
+        command, env["AUTOPATCH_COVERED"] = ["--import", _COVERED, *command], tempfile.mkdtemp()
     try:
-        node = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        node = subprocess.Popen([program, *command], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     except OSError as error:
         telling.send({"problem": f"cannot run {program}: {error.strerror}"})
         return 127
@@ -80,7 +83,10 @@ class _Node:
 
     def _heard(self, line: bytes) -> None:
         if line.startswith(self._token):
-            case = _case(json.loads(line[len(self._token) :]))
+            said = json.loads(line[len(self._token) :])
+            if "covered" in said:
+                return self._telling.send(said)
+            case = _case(said)
             if case["id"] in self._slow:
                 case.update(outcome="timed_out", message=f"it took longer than {self._telling.test_s:g} s")
             if self._telling.wants(case["id"]):
@@ -114,9 +120,5 @@ def children(parent: int) -> list[int]:
 def _case(said: dict[str, Any]) -> dict[str, Any]:
     """A case of what the reporter wrote."""
     case = {name: said[name] for name in ("id", "outcome", "seconds")}
-    case["message"] = said.get("message", "")[:MESSAGE]
-    for name in ("expected", "actual"):
-        if said.get(name) is not None:
-            case[name] = said[name][:VALUE]
-    case["frames"] = said.get("frames", [])[-FRAMES:]
-    return case
+    case |= {name: said[name][:VALUE] for name in ("expected", "actual") if said.get(name) is not None}
+    return {**case, "message": said.get("message", "")[:MESSAGE], "frames": said.get("frames", [])[-FRAMES:]}

@@ -48,11 +48,9 @@ def run_script(telling: Telling) -> int:
 
 def exit_code(error: Any) -> int:
     """What the interpreter would end with."""
-    if error is None:
-        return 0
-    if not isinstance(error, SystemExit):
-        return 1
-    return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    return int(error is not None)
 
 
 def runner(telling: Telling) -> type[unittest.TextTestRunner]:
@@ -111,9 +109,7 @@ def name(test: unittest.TestCase) -> str:
 
 
 def _flat(tests: Any) -> list[unittest.TestCase]:
-    if isinstance(tests, unittest.TestCase):
-        return [tests]
-    return [case for part in tests for case in _flat(part)]
+    return [tests] if isinstance(tests, unittest.TestCase) else [case for part in tests for case in _flat(part)]
 
 
 def _said(err: Any) -> str:

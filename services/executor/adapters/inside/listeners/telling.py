@@ -36,7 +36,8 @@ class Telling:
         self.until_failure, self._seed, self.test_s = wanted["until_failure"], wanted["run"], wanted["test_s"]
         self.case: dict[str, Any] = {"id": ""}
         self.told, self.bad = 0, 0
-        self._tracer = Tracer(ROOT) if wanted["coverage"] else None
+        self.coverage: bool = wanted["coverage"]
+        self._tracer = Tracer(ROOT) if self.coverage else None
         if self._tracer:
             self._tracer.start()
 
