@@ -251,7 +251,8 @@ test('broken', () => { if (half(4) !== 3) throw Error('no'); });
 """,
     "test/old.test.cjs": """const test = require('node:test');
 test('common', () => { require('../src/old.cjs').id(1); });
-require('node:fs').writeFileSync((process.env.AUTOPATCH_COVERED || '/tmp') + '/x', '{\\n[]\\n"a"\\n{"file":"test/old.test.cjs"}\\n');
+const folder = process.env.AUTOPATCH_COVERED || '/tmp';
+require('node:fs').writeFileSync(folder + '/x', '{\\n[]\\n"a"\\n{"file":"test/old.test.cjs"}\\n');
 """,
     "src/old.cjs": "exports.id = (value) => {\n  return value;\n};\n",
 }
@@ -277,3 +278,11 @@ async def test_candidates_of_a_node_repository_are_tried(bench: Bench) -> None:
     tries = [of(name, {"sum.js": f"exports.add = (a, b) => a {sign} b;\n"}) for name, sign in (("bad", "*"), ("good", "+"))]
     bad, good = await bench.run(job, tries, only=(f"{S}adds",), enough=1)
     assert (outcomes(bad), outcomes(good)) == ({f"{S}adds": "failed"}, {f"{S}adds": "passed"})
+
+
+async def test_a_candidate_that_may_not_be_run_has_failed_and_the_others_are_run(bench: Bench) -> None:
+    job = await bench.job({"calc.py": CALC, "test_calc.py": "import calc\ndef test(): assert calc.add(1, 2) == 3\n"})
+    tries = [of("bad", {"../calc.py": GOOD}), of("good", {"calc.py": GOOD})]
+    bad, good = await bench.run(job, tries)
+    assert (bad.trial, bad.ended, bad.cases) == ("bad", "finished", ()) and bad.problem.startswith("refused: ")
+    assert outcomes(good) == {"test_calc.py::test": "passed"}

@@ -88,7 +88,7 @@ def _refused(left: list[Run]) -> Iterator[Report]:
     """Takes what is not to be run from the front."""
     while left and left[0].refused:
         run = left.pop(0)
-        yield Report(trial=run.trial, run=run.number, ended="lost", problem=run.refused)
+        yield Report(trial=run.trial, run=run.number, ended="finished", problem=run.refused)
 
 
 def _rounded(number: int, step: int) -> int:

@@ -23,8 +23,8 @@ LEAST_S = 2.0
 DEADLY = 3
 LANES = 2
 """Sandboxes that a batch is shared out to. The executor gives each a core, and lets as many wait as it has no room for."""
-WORTH_S = 2.0
-"""Seconds that a batch must take for that: another sandbox takes almost one to begin."""
+WORTH_S = 8.0
+"""Seconds that a batch must take for that: another sandbox takes one to two to begin, and slows the first one meanwhile."""
 
 
 async def search(
