@@ -13,7 +13,7 @@ class Settings(RoomSettings):
     model_config = SettingsConfigDict(env_prefix="AUTOPATCH_DIAGNOSIS_")
 
     llm: LlmSettings = Field(default_factory=LlmSettings, description="which model re-ranks and explains, if any")
-    lookback_s: float = Field(default=600, ge=60, description="seconds before the alert that count as before")
+    lookback_s: float = Field(default=600, ge=60, le=86_400, description="seconds before the alert that count as before")
     points: int = Field(default=240, ge=60, le=2000, description="samples per series, more for a young alert")
     queries: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="further PromQL per target, {target: {name: query}}, looked at for diagnosis only"
@@ -25,6 +25,6 @@ class Settings(RoomSettings):
     margin: float = Field(default=0.15, ge=0, le=1, description="a model may put causes this near to the first in another order")
     shown: int = Field(default=5, ge=1, le=20, description="causes on a diagnosis at most")
     min_shown: float = Field(default=0.2, ge=0, le=1, description="causes below this are left out")
-    health_timeout_s: float = Field(default=3, gt=0, description="seconds that a health endpoint may take")
-    git_timeout_s: float = Field(default=5, gt=0, description="seconds that reading a repository's history may take")
+    health_timeout_s: float = Field(default=3, gt=0, le=86_400, description="seconds that a health endpoint may take")
+    git_timeout_s: float = Field(default=5, gt=0, le=86_400, description="seconds that reading a repository's history may take")
     prompt_tokens: int = Field(default=1200, ge=600, description="longest prompt; a local model reads 87 tokens a second")

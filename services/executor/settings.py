@@ -26,5 +26,5 @@ class Settings(RoomSettings):
     python_image: str = Field(default="autopatch-sandbox:latest", description="image in which Python repositories are tested")
     node_image: str = Field(default="autopatch-sandbox-node:latest", description="image in which Node repositories are tested")
     process_path: str = Field(default="/usr/local/bin:/usr/bin:/bin", description="PATH of local processes that are targets")
-    stop_grace_s: float = Field(default=10, ge=0, description="seconds that a target has to end by itself")
-    well_s: float = Field(default=60, gt=0, description="seconds that a target has to be well after a start")
+    stop_grace_s: float = Field(default=10, ge=0, le=86_400, description="seconds that a target has to end by itself")
+    well_s: float = Field(default=60, gt=0, le=86_400, description="seconds that a target has to be well after a start")

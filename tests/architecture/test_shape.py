@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def test_a_room_reads_in_one_sitting(room: str) -> None:
             own += lines(path)
     assert own <= 900, f"{room} has {own} lines"
     assert all(n <= 600 for n in packages.values()), packages
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_duration_that_may_be_set_is_one_that_a_clock_can_count_to(room: str) -> None:
+    fields = import_module(f"services.{room}.settings").Settings.model_fields
+    durations = {name: field.metadata for name, field in fields.items() if name.endswith("_s")}
+    assert [name for name, bounds in durations.items() if not any(getattr(bound, "le", None) for bound in bounds)] == []
 
 
 @pytest.mark.parametrize("name", ALL)
