@@ -18,7 +18,7 @@ from services.executor.adapters.delivery.hands import TargetHands
 from services.executor.adapters.delivery.runtime import RuntimeState
 from services.executor.tests.fakes import FakePatches
 from tests.flow.harness import Flow, flow, names
-from tests.flow.sandbox import FIXED, SOURCE, TESTS, ScriptedSandbox
+from tests.flow.sandbox import FIXED, SOURCE, SUITE, TESTS, Scripted, ScriptedSandbox
 from tests.flow.world import GREEN
 
 RUNTIME = "{{kind: docker, container: till, image: till, releases: ['1', '2'], source: /app}}"
@@ -31,6 +31,12 @@ patch_code:
 ---
 # The till adds up wrongly
 """
+SILENT = "---\nalert: Full\nservice: any\ncauses: [disk_full]\n---\n# The disk is full\n"
+SAYS = '{"level": "error", "message": "could not acquire a connection from the pool within 5s"}'
+RAISES = """Traceback (most recent call last):
+  File "/app/till.py", line 2, in total
+    return price * tip
+ValueError: a total below its price"""
 POLICY = """rules:
   - {name: code, actions: [patch_code], targets: [payments], two_persons: false, max_per_hour: 100}
   - {name: other, actions: [set_config, reload, restart, rollback_release], targets: ['*']}
@@ -44,6 +50,7 @@ class Container:
 
     folder: Path
     mends: bool = True
+    says: str = SAYS
     release: str = "1"
     started: int = 1
     ran: list[str] = field(default_factory=list)
@@ -74,7 +81,7 @@ class Container:
         raise AssertionError("nothing is to be restarted")
 
     async def logs(self, start: datetime, end: datetime, limit: int) -> Sequence[str]:
-        return ['{"level": "error", "message": "could not acquire a connection from the pool within 5s"}'] * 20
+        return self.says.splitlines() * 20
 
     def git(self, *arguments: str) -> str:
         own = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
@@ -86,11 +93,16 @@ class Container:
 
 
 @asynccontextmanager
-async def till(folder: Path, *, rung: str = "auto", mends: bool = True) -> AsyncIterator[tuple[Flow, Container]]:
-    """A service whose source adds up wrongly."""
-    container = Container(folder, mends)
+async def till(
+    folder: Path, *, rung: str = "auto", mends: bool = True, says: str = SAYS, runbook: str = RUNBOOK, own: bytes = b"",
+    suite: Sequence[Scripted] = SUITE,
+) -> AsyncIterator[tuple[Flow, Container]]:
+    """A service whose source adds up wrongly. `own` are tests in its repository."""
+    container = Container(folder, mends, says)
     container.repository.mkdir()
     (container.repository / "till.py").write_bytes(SOURCE)
+    if own:
+        (container.repository / "test_till.py").write_bytes(own)
     container.git("init", "-q", "-b", "main")
     container.git("add", ".")
     container.git("commit", "-q", "-m", "begin")
@@ -98,13 +110,14 @@ async def till(folder: Path, *, rung: str = "auto", mends: bool = True) -> Async
     (folder / "runbooks" / "attached").mkdir(parents=True)
     (folder / "runbooks" / "attached" / "test_till.py").write_bytes(TESTS)
     world = {
-        "runtime": RUNTIME, "runbook": RUNBOOK, "more": f"repository: {container.repository}\ntests: [pytest, -q]",
+        "runtime": RUNTIME, "runbook": runbook, "more": f"repository: {container.repository}\ntests: [pytest, -q]",
     }
     async with flow(
-        folder, rung=f"approve, actions: {{patch_code: {rung}}}", world=world, sandbox=ScriptedSandbox(),
+        folder, rung=f"approve, actions: {{patch_code: {rung}}}", world=world, sandbox=ScriptedSandbox(suite),
         adapters={"executor": {"hands": container, "code": container.patches}},
     ) as it:
         container.flow = it
+        os.utime(it.world.services["payments"].config, (1, 1))  # it was not changed right before
         await it.alert("payments")
         yield it, container
 
@@ -162,3 +175,22 @@ async def test_a_release_that_is_deployed_meanwhile_is_not_overwritten_by_the_pa
         await it.say(incident, "approve")
         incident = await it.until(lambda i: "stale" in names(i), "stale")
         assert (container.ran, container.branches(), container.release) == ([], [], "2")
+
+
+async def test_without_a_runbook_a_traceback_leads_to_the_code_and_its_own_red_tests_to_the_patch(tmp_path: Path) -> None:
+    async with till(tmp_path, says=RAISES, runbook=SILENT, own=TESTS) as (it, container):
+        incident = await it.wait(State.RESOLVED)
+        assert names(incident) == HEALED and container.ran == [f"1-{patch_of(incident).diff[:12]}"]
+        diagnosed = incident.last(ev.Diagnosed)
+        assert diagnosed and diagnosed.causes[0].id == "code_fault"
+        seen = {item.id: item.summary for item in diagnosed.evidence}
+        assert "till.py:2 in total" in seen[diagnosed.causes[0].cites[0]]
+        assert container.git("diff", "--name-only", f"main..autopatch/{incident.id}") == "till.py"
+
+
+async def test_while_its_own_tests_are_green_a_traceback_changes_nothing_and_a_person_is_told_the_place(tmp_path: Path) -> None:
+    async with till(tmp_path, says=RAISES, runbook=SILENT, own=TESTS, suite=SUITE[1:]) as (it, container):
+        incident = await it.wait(State.ESCALATED)
+        assert (container.ran, container.branches(), container.patches.built) == ([], [], [])
+        told = incident.last(ev.Escalated)
+        assert told and "till.py:2 in total" in told.reason and "A runbook with patch_code" in told.reason

@@ -38,7 +38,7 @@ def warm() -> None:
         with open(path, "w") as file:
             file.write("def test():\n    assert 1 == 2\n")
         with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
-            pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", folder, "--tb=native", path], plugins=[])
+            pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", folder, path], plugins=[])
         sys.modules.pop("test_autopatch_warm", None)
         sys.path[:] = [entry for entry in sys.path if entry != folder]
 
