@@ -9,6 +9,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from autopatch.contract.errors import OperatorError
 
 TIP = "check indentation, colons and quotes there"
+FAULTS = (YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+"""What the library raises for text that is no YAML, or whose tags do not fit: a date or a number that is none, `!!int ''`."""
 
 
 def parsed(text: str, where: str, *, kind: Literal["safe", "rt"] = "safe", tip: str = TIP) -> Any:
@@ -20,5 +22,5 @@ def parsed(text: str, where: str, *, kind: Literal["safe", "rt"] = "safe", tip: 
         # of a name that is there twice the library tells both values, and they may be secrets
         problem = re.sub(r" with value .*", "", str(error.problem), flags=re.DOTALL)
         raise OperatorError(f"{where}:{line}: not YAML: {problem}", tip=tip) from None
-    except (YAMLError, ValueError, RecursionError) as error:  # a date or a number that is none is a ValueError
-        raise OperatorError(f"{where}: not YAML: {str(error).splitlines()[0]}", tip=tip) from None
+    except FAULTS as error:
+        raise OperatorError(f"{where}: not YAML: {(str(error).splitlines() or [type(error).__name__])[0]}", tip=tip) from None

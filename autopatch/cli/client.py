@@ -13,8 +13,8 @@ import typer
 from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from autopatch.chassis.yaml_text import FAULTS
 from autopatch.cli.errors import GatewayRefused, Usage
 from autopatch.cli.output import plain
 from autopatch.contract.errors import OperatorError, Unavailable
@@ -132,12 +132,12 @@ def read_kept(path: Path) -> Kept | None:
         found = path.stat()
         if found.st_uid not in (os.getuid(), 0) or found.st_mode & 0o077:
             raise OperatorError(f"{path} holds a token and is not for its owner only", tip=f"chmod 600 {path}")
-        return Kept.model_validate(YAML(typ="safe").load(path.read_text()))
+        return Kept.model_validate(YAML(typ="safe", pure=True).load(path.read_text()))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise OperatorError(f"{path}: {error.strerror}") from None
-    except (ValueError, YAMLError, RecursionError):  # ValueError: bad fields, an impossible date, not UTF-8
+    except FAULTS:  # a ValueError is not UTF-8, or has other fields
         tip = "remove it, and set AUTOPATCH_TOKEN if the gateway wants one"
         raise OperatorError(f"{path} holds no url and token that can be used", tip=tip) from None
 

@@ -14,7 +14,7 @@ class Settings(RoomSettings):
     folder: str = Field(default=".autopatch/knowledge", description="folder of the embedded Qdrant; one process at a time")
     url: str = Field(default="", description="a Qdrant server or cluster instead, such as http://qdrant:6333")
     api_key: SecretStr = Field(default=SecretStr(""), description="of the Qdrant server")
-    server_timeout_s: float = Field(default=8, gt=0, le=86_400, description="seconds that an answer of the Qdrant server may take")
+    server_timeout_s: float = Field(default=8, gt=0, le=86_400, description="seconds for an answer of the Qdrant server")
     embedder: str = Field(
         default="minilm",
         description="minilm: all-MiniLM-L6-v2 from its wheel; none: lexical search only, saves 500 MB; else the folder of a"

@@ -34,7 +34,7 @@ class Settings(RoomSettings):
     alertmanager_grace_s: float = Field(
         default=300, ge=0, le=86_400, description="seconds after Alertmanager's start in which a missing alert proves nothing"
     )
-    cool_down_s: float = Field(default=300, ge=0, le=86_400, description="seconds after an incident until its alert opens another")
+    cool_down_s: float = Field(default=300, ge=0, le=86_400, description="seconds until an alert may open the next incident")
     max_a_day: int = Field(default=3, ge=1, description="incidents that one alert may open in 24 hours")
     watches: tuple[Watch, ...] = Field(default=(), description="own PromQL watches, as JSON")
     watch_s: float = Field(default=15, gt=0, le=86_400, description="seconds between two looks at the watches")

@@ -38,7 +38,8 @@ def test_of_node_the_first_frame_of_its_own_counts(text: str) -> None:
 @pytest.mark.parametrize("text", [
     "", "IndexError: no such row", "{" * 3000, '{"traceback": "IndexError: x"}', "  File \"/app/a.py\", line 3, in f",
     PYTHON.replace("/app/", "/opt/venv/lib/"), PYTHON.replace("/app/shop/", "/app/lib/site-packages/"), "Error: x\nnot a frame",
-    PYTHON.replace("/app/shop", "/application/shop"),
+    PYTHON.replace("/app/shop", "/application/shop"), PYTHON.replace("/app/", "/app/../"),
+    PYTHON.replace("line 17", "line " + "9" * 5000).replace("line 41", "line " + "9" * 5000),
 ])
 def test_what_does_not_lead_into_its_own_source_is_not_found(text: str) -> None:
     assert places(text) == []

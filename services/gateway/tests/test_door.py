@@ -153,6 +153,7 @@ def test_a_token_that_was_taken_out_no_longer_opens(tmp_path: Path) -> None:
     ("- {name: ann, until: 2026-02-30}", "not YAML"),
     ("- " + "9" * 5000, "not YAML"),
     ("[" * 1000, "not YAML"),
+    ("- {name: !!int ''}", "not YAML"),
     ("- {name: planner, role: approver, sha256: " + "a" * 64 + "}", "planner is the name of a room"),
     (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: a, role: admin, sha256: {B}}}", "same name"),
     (f"- {{name: a, role: viewer, sha256: {A}}}\n- {{name: b, role: admin, sha256: {A}}}", "same sha256"),

@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 
 from services.diagnosis.facts import Novelty, Raised
 
-FOREIGN = {"site-packages", "dist-packages", "node_modules"}
+FOREIGN = {"site-packages", "dist-packages", "node_modules", ".."}
 SHOWN = 3
-_PYTHON_FRAME = re.compile(r'^\s*(?:\| )?File "(?P<path>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+_PYTHON_FRAME = re.compile(r'^\s*(?:\| )?File "(?P<path>[^"]+)", line (?P<line>\d{1,7}), in (?P<function>\S+)')
 _PYTHON_ERROR = re.compile(r"^(?:\| )?(?:[a-z_]\w*\.)*[A-Z]\w*(?:: .*)?$")
-_NODE_FRAME = re.compile(r"^\s+at (?:(?:async )?(?P<function>[^(]+?) \()?(?:file://)?(?P<path>/[^:()]+):(?P<line>\d+):\d+\)?$")
+_NODE_FRAME = re.compile(r"^\s+at (?:(?:async )?(?P<function>[^(]+?) \()?(?:file://)?(?P<path>/[^:()]+):(?P<line>\d{1,7}):\d{1,7}\)?$")
 _NODE_ERROR = re.compile(r"^(?:Uncaught )?\w*(?:Error|Exception)\b.*$")
 Place = tuple[str, int, str]
 

@@ -9,9 +9,10 @@ from typing import Any, get_args
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
+from autopatch.chassis.yaml_text import FAULTS
 from autopatch.contract.actions import Action, Scalar
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
@@ -111,8 +112,8 @@ def _front_matter(source: str, text: str, attach: Attach) -> tuple[FrontMatter, 
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise OperatorError(f"{source}: line {line}: not YAML: {error.problem or error.context}") from error
-    except (YAMLError, ValueError) as error:
-        raise OperatorError(f"{source}: line 1: not YAML: {str(error).splitlines()[0]}") from error
+    except FAULTS as error:
+        raise OperatorError(f"{source}: line 1: not YAML: {error}") from error
     if not isinstance(values, Mapping):
         raise OperatorError(f"{source}: line 2: front matter is lines of `field: value`")
     try:
