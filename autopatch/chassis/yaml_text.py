@@ -9,7 +9,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from autopatch.contract.errors import OperatorError
 
 TIP = "check indentation, colons and quotes there"
-FAULTS = (YAMLError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+FAULTS = (YAMLError, ValueError, LookupError, AttributeError, TypeError, AssertionError, RecursionError)
 """What the library raises for text that is no YAML, or whose tags do not fit: a date or a number that is none, `!!int ''`."""
 
 
@@ -20,7 +20,12 @@ def parsed(text: str, where: str, *, kind: Literal["safe", "rt"] = "safe", tip: 
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         # of a name that is there twice the library tells both values, and they may be secrets
-        problem = re.sub(r" with value .*", "", str(error.problem), flags=re.DOTALL)
+        problem = re.sub(r" with value .*|\n.*", "", str(error.problem), flags=re.DOTALL)
         raise OperatorError(f"{where}:{line}: not YAML: {problem}", tip=tip) from None
     except FAULTS as error:
-        raise OperatorError(f"{where}: not YAML: {(str(error).splitlines() or [type(error).__name__])[0]}", tip=tip) from None
+        raise OperatorError(f"{where}: not YAML: {brief(error)}", tip=tip) from None
+
+
+def brief(error: Exception) -> str:
+    """What it says, in one line."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

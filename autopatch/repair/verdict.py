@@ -22,6 +22,8 @@ TIPS: Mapping[Kind, str] = {
 """What a person may try next."""
 ALONE = "let a model try too: `autopatch repair --model local`, or the gateway's AUTOPATCH_LLM_MODE"
 """For `no_fix_found` where no model could be asked."""
+UNSEEN = "add a test that fails in the repository's own code: none of those that fail leads there"
+"""For `no_fix_found` where no place was suspicious."""
 
 
 def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
@@ -38,12 +40,23 @@ def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
     before = reproduced.tests if reproduced else refused.tests if refused else None
     after = recovered.tests if recovered else missed.tests if missed else None
     use = ModelUse.summed(incident.model_uses)
-    alone = kind == "no_fix_found" and use is not None and use.mode == "off"
     return RepairVerdict(
         verdict=kind, reason=reason, incident=incident.id, repository=job.repository, attempts=incident.attempts, before=before,
         after=after, basis=_basis(planned.plan.basis) if planned and kind == "fixed" else "",
-        model=use, seconds=_seconds(incident), trace=trace, tip=ALONE if alone else TIPS.get(kind, ""),
+        model=use, seconds=_seconds(incident), trace=trace, tip=_tip(kind, incident, use),
     )
+
+
+def _tip(kind: Kind, incident: Incident, use: ModelUse | None) -> str:
+    """Where a person or the policy said no there is nothing to try: that was the answer."""
+    if kind != "no_fix_found":
+        return TIPS.get(kind, "")
+    if incident.last(ev.Undiagnosed):
+        return UNSEEN
+    ended = incident.last(ev.Escalated)
+    if ended is None or not ended.kind:
+        return ""
+    return ALONE if use and use.mode == "off" else TIPS[kind]
 
 
 def _basis(basis: Basis) -> str:

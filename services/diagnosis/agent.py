@@ -106,10 +106,11 @@ def _of_pattern(id_: str, pattern: Pattern) -> Evidence:
 
 
 def _of_raised(id_: str, raised: Raised) -> Evidence:
-    where = f"{raised.path}:{raised.line} in {raised.function}"
+    at, before = f"{raised.path}:{raised.line}", "unknown" if raised.before is None else raised.before
+    how = "its own code calls what raises" if raised.foreign else "its own code raises"
     return Evidence(
-        id=id_, source="log", before=raised.before, after=raised.count, sample=_short(raised.error, 300),
-        summary=_short(f"its own code raises, {where} ({raised.count} times, {raised.before} before): {raised.error}", 300),
+        id=id_, source="log", before=raised.before, after=raised.count, sample=_short(raised.error, 300), query=at[:500],
+        summary=_short(f"{how}, {at} in {raised.function} ({raised.count} times, before: {before}): {raised.error}", 300),
     )
 
 

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from autopatch.chassis.yaml_text import parsed
 from autopatch.contract.errors import OperatorError
-from services.diagnosis.facts import ChangeKind, Facts, Novelty, Shift
+from services.diagnosis.facts import ChangeKind, Facts, Novelty, Raised, Shift
 
 CAP = 0.95
 MEMORY_WEIGHT = 0.15
@@ -55,6 +55,11 @@ class LogSign(_Strict):
     novelty: tuple[Novelty, ...] = ("new", "grown")
     severe: bool | None = None
 
+class RaisedSign(_Strict):
+    """An exception whose traceback leads into the target's own source, unless it matches one of `unless`."""
+
+    unless: Patterns = ()
+
 class Sign(_Strict):
     """One thing to look for; exactly one of the kinds is given."""
 
@@ -63,7 +68,7 @@ class Sign(_Strict):
     log: LogSign | None = None
     change: tuple[ChangeKind, ...] = ()
     saturated: Patterns = Field(default=(), description="patterns over the names of a used-up resource")
-    raised: bool = Field(default=False, description="an exception whose traceback leads into the target's own source")
+    raised: RaisedSign | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> "Sign":
@@ -174,7 +179,7 @@ def look(facts: Facts, sign: Sign) -> Match:
     if sign.change:
         return _best({f"change:{c.kind}:{c.what}": c.strength if c.kind in sign.change else 0.0 for c in facts.changes})
     if sign.raised:
-        return _best({r.key: 1.0 if r.novelty == "new" else 0.9 for r in facts.raised})
+        return _best({r.key: _raised(r, sign.raised) for r in facts.raised})
     return _best({f"saturation:{s.name}": float(_any(sign.saturated, s.name)) for s in facts.saturations})
 
 
@@ -203,6 +208,13 @@ def _said(facts: Facts, sign: LogSign, index: int) -> float:
     comparable = 0.6 if "logs before" in facts.failed else 1.0
     often = 1.0 if pattern.count >= 3 or pattern.novelty == "vanished" else 0.7
     return comparable * often * (1.0 if pattern.novelty == "new" else 0.9)
+
+
+def _raised(one: Raised, sign: RaisedSign) -> float:
+    if _any(sign.unless, one.error):
+        return 0.0
+    known = 1.0 if one.before == 0 else 0.9 if one.before else 0.8
+    return known * (1.0 if one.count >= 3 else 0.7) * (0.6 if one.foreign else 1.0)
 
 
 def _any(patterns: Sequence[str], text: str) -> bool:

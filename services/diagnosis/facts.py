@@ -67,14 +67,18 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception, where in the target's own source it came from, and how often: while red and before."""
+    """An exception, where in the target's own source it came from, and how often: while red, and before if that is known.
+
+    `foreign`: it was raised in code of others that its own called.
+    """
 
     error: str
     path: str
     line: int
     function: str
+    foreign: bool
     count: int
-    before: int
+    before: int | None
     novelty: Novelty
 
     @property

@@ -18,7 +18,8 @@ def test_values_are_plain_and_with_lines_on_request() -> None:
 @pytest.mark.parametrize(("text", "told"), [
     ("a: 1\nb: [", "f.yaml:2: not YAML"), ("a: b: c", "f.yaml:1: not YAML"), ("a: 2026-02-30", "f.yaml: not YAML"),
     ("a: " + "9" * 5000, "f.yaml: not YAML"), ("[" * 1000, "f.yaml: not YAML"), ("a: !!int ''", "f.yaml: not YAML"),
-    ("!!bool x", "f.yaml: not YAML"), ("a: \0", "f.yaml: not YAML"),
+    ("!!bool x", "f.yaml: not YAML"), ("a: \0", "f.yaml: not YAML"), ("x: !!omap\n  - {a: 1}\n  - {a: 1}", "f.yaml: not YAML"),
+    ("a: !!timestamp |\n  1\n  2\n", "f.yaml:1: not YAML"),
 ])
 @pytest.mark.parametrize("kind", ["safe", "rt"])
 def test_what_is_none_is_told_with_file_and_line(kind: str, text: str, told: str) -> None:
@@ -39,4 +40,4 @@ def test_of_a_name_that_is_there_twice_neither_value_is_told() -> None:
 def test_no_text_ends_in_another_error(text: str) -> None:
     for kind in ("safe", "rt"):
         with suppress(OperatorError):
-            parsed(text, "f.yaml", kind=kind)  # type: ignore[arg-type]
+            parsed(text, "f.yaml", kind=kind)

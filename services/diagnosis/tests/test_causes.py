@@ -24,7 +24,7 @@ WAITS = Shift("app_pool_waiting", "q", "", "", 0, 9, T0, "up", 1.0, 1.0)
 RELEASED = Change("release", "release 2 was started", T0, 20, 0.95)
 ERRORS = Shift("errors", "q", "", "guard", 0, 0.4, T0, "up", 1.0, 1.0)
 SLOWER = Shift("latency", "q", "s", "check", 0.1, 2, T0, "up", 1.0, 1.0)
-RAISED = Raised("IndexError: list index out of range", "shop/totals.py", 17, "last_of", 40, 0, "new")
+RAISED = Raised("IndexError: list index out of range", "shop/totals.py", 17, "last_of", False, 40, 0, "new")
 Piece = dict[str, Any]
 PIECES: list[Piece] = [
     {"saturations": (FULL,)}, {"patterns": (SAID,)}, {"shifts": (WAITS,)}, {"changes": (RELEASED,)}, {"shifts": (ERRORS, SLOWER)},
@@ -121,3 +121,19 @@ def test_an_exception_of_its_own_code_is_the_cause_unless_something_else_explain
     ranked = rank(facts, RULES)
     assert ranked[0].rule.id == first and "code_fault" in [r.rule.id for r in ranked]
     assert "raised:shop/totals.py:17" in next(r.facts for r in ranked if r.rule.id == "code_fault")
+
+
+@pytest.mark.parametrize("changed", [
+    {"error": "psycopg.OperationalError: connection failed"}, {"error": "socket.gaierror: Name or service not known"},
+    {"error": "MemoryError"}, {"error": "ConnectionResetError: [Errno 104]"}, {"error": "OSError: [Errno 28] No space left"},
+    {"error": "Error: connect ECONNREFUSED 10.0.0.1:5432"},
+])
+def test_what_the_world_around_it_raises_is_no_fault_of_the_code(changed: Piece) -> None:
+    assert confidence(with_pieces({"raised": (replace(RAISED, **changed),), "shifts": (ERRORS,)}), "code_fault") == 0.0
+
+
+@pytest.mark.parametrize("changed", [{"count": 1}, {"before": None}, {"before": 9, "novelty": "grown"}, {"foreign": True}])
+def test_a_single_one_one_of_foreign_code_and_one_with_an_unknown_past_say_less(changed: Piece) -> None:
+    less, full = with_pieces({"raised": (replace(RAISED, **changed),)}), with_pieces({"raised": (RAISED,)})
+    assert 0 < confidence(less, "code_fault") < confidence(full, "code_fault")
+    assert confidence(with_pieces({"raised": (replace(RAISED, count=1),)}), "code_fault") < 0.5

@@ -203,12 +203,12 @@ async def test_a_fault_that_no_edit_mends_is_told_with_what_was_tried() -> None:
     assert isinstance(event, ev.Escalated) and "no change heals the failing tests" in event.reason
 
 
-def raising(cause: str = "code_fault") -> list[ev.Event]:
+def raising(cause: str = "code_fault", at: str = "calc.py:2") -> list[ev.Event]:
     """The log of an incident whose likeliest cause is that."""
     opened, reproduced, diagnosed = fakes.until_diagnosed()
     assert isinstance(diagnosed, ev.Diagnosed)
     causes = tuple(c.model_copy(update={"id": cause, "cites": ("x1", "m1")}) for c in diagnosed.causes)
-    seen = Evidence(id="x1", source="log", summary="its own code raises, calc.py:2 in add")
+    seen = Evidence(id="x1", source="log", summary=f"its own code raises, {at} in add", query=at)
     worse = Evidence(id="m1", source="metric", summary="errors rose")
     return [opened, reproduced, diagnosed.model_copy(update={"causes": causes, "evidence": (worse, seen)})]
 
@@ -228,8 +228,22 @@ async def test_where_its_own_tests_are_green_a_person_is_told_the_place_and_what
         assert told in event.reason
 
 
-@pytest.mark.parametrize(("cause", "target"), [("overload", {}), ("code_fault", {"autonomy": {"default": "auto"}})])
-async def test_code_is_not_looked_at_for_another_cause_or_where_it_may_not_be_patched(cause: str, target: dict[str, Any]) -> None:
+async def test_red_tests_that_do_not_run_what_raises_are_no_reason_to_patch_anything() -> None:
+    event = await say(world(SOURCE, {**GREEN, "tests/test_own.py::test_two": "add(1, 2) == 3"}), raising(at="shop/db.py:88"))
+    assert isinstance(event, ev.Escalated) and "which do not run shop/db.py" in event.reason
+
+
+async def test_a_source_that_cannot_be_looked_at_holds_up_nothing_that_a_hint_alone_pointed_to() -> None:
+    event = await say(world(away=Snapshot), raising())
+    assert isinstance(event, ev.Escalated) and "not a git repository" in event.reason
+
+
+@pytest.mark.parametrize(("cause", "at", "target"), [
+    ("overload", "calc.py:2", {}), ("code_fault", "calc.py:2", {"autonomy": {"default": "auto"}}), ("code_fault", "", {}),
+])
+async def test_code_is_not_looked_at_for_another_cause_without_a_traceback_or_where_it_may_not_be_patched(
+    cause: str, at: str, target: dict[str, Any]
+) -> None:
     it = world()
-    assert isinstance(await say(it, raising(cause), **target), ev.Escalated)
+    assert isinstance(await say(it, raising(cause, at), **target), ev.Escalated)
     assert not [request for request in it.asked if isinstance(request, Snapshot | RunTests)]

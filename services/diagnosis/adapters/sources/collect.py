@@ -204,7 +204,7 @@ class Collector:
         runtime, before = self.target.runtime, calm.lines if calm else ()
         source = runtime.source if isinstance(runtime, DockerRuntime) else ""
         found = await asyncio.to_thread(templates.patterns, red.lines, before, red_s, calm_s)
-        ends = await asyncio.to_thread(raised, red.lines, before, source, red_s, calm_s)
+        ends = await asyncio.to_thread(raised, red.lines, calm.lines if calm else None, source, red_s, calm_s)
         return tuple(_clean(p) for p in found), tuple(replace(one, error=redact(one.error)) for one in ends)
 
     async def _lines(self, start: datetime, end: datetime) -> LogLines:

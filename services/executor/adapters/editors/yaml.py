@@ -6,7 +6,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from autopatch.chassis.yaml_text import FAULTS
+from autopatch.chassis.yaml_text import FAULTS, brief
 from autopatch.contract.actions import Scalar
 from services.executor.adapters.editors.formats import Format, Leaf, Malformed, double_quoted, line_at, number
 
@@ -60,7 +60,7 @@ def _guarded(read: Any) -> Any:
     except MarkedYAMLError as error:
         raise Malformed(str(error.problem or error.context), error.problem_mark.line + 1 if error.problem_mark else 1) from None
     except FAULTS as error:
-        raise Malformed(str(error).splitlines()[0] if str(error) else type(error).__name__, 1) from None
+        raise Malformed(brief(error), 1) from None
 
 
 def render(value: Scalar, old: str) -> str:

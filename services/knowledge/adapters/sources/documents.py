@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from autopatch.chassis.yaml_text import FAULTS
+from autopatch.chassis.yaml_text import FAULTS, brief
 from autopatch.contract.actions import Action, Scalar
 from autopatch.contract.errors import OperatorError
 from autopatch.contract.model import digest
@@ -113,7 +113,7 @@ def _front_matter(source: str, text: str, attach: Attach) -> tuple[FrontMatter, 
         line = error.problem_mark.line + 2 if error.problem_mark else 1
         raise OperatorError(f"{source}: line {line}: not YAML: {error.problem or error.context}") from error
     except FAULTS as error:
-        raise OperatorError(f"{source}: line 1: not YAML: {error}") from error
+        raise OperatorError(f"{source}: line 1: not YAML: {brief(error)}") from error
     if not isinstance(values, Mapping):
         raise OperatorError(f"{source}: line 2: front matter is lines of `field: value`")
     try:

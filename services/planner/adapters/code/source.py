@@ -8,11 +8,13 @@ from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.telemetry import span
 from autopatch.contract.actions import PatchCode
+from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import ModelUse
 from autopatch.contract.plan import Alternative, Basis
 from autopatch.contract.requests import RunbookPlan
 from autopatch.contract.target import DockerRuntime, Target
 from autopatch.repair.diffs import make_diff
+from autopatch.repair.judging import named
 from services.planner.adapters.code.red import Sound, case_of
 from services.planner.adapters.gate.case import Case
 from services.planner.adapters.gate.proposing import Outcome, nothing_found
@@ -28,12 +30,16 @@ Searches = Callable[[Case], Awaitable[tuple[Outcome, ModelUse]]]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why code is patched: for which cause, on whose word, and the tests that come with it."""
+    """Why code is patched: for which cause, on whose word, and the tests that come with it.
+
+    `files` are those that the log's tracebacks lead to, and the red tests must lead to one of them too; none for a runbook.
+    """
 
     cause: str
     word: str
     proof: str
     attached: Mapping[str, str] = field(default_factory=dict)
+    files: frozenset[str] = frozenset()
     without: str = ""
 
     @property
@@ -61,11 +67,17 @@ class CodeSource:
                         return await self._offered(question, reason, rejected)
                     except Sound as sound:
                         why = redact(f"{sound}{reason.without}")
+                    except Unavailable as error:
+                        if not reason.files:
+                            raise
+                        why = redact(f"{error}{reason.without}")  # only a hint: other ways are not held up by it
             rejected.append(Alternative(summary=reason.what, why_not=why))
         return Offer((), rejected=tuple(rejected))
 
     async def _offered(self, question: Question, reason: Reason, rejected: list[Alternative]) -> Offer:
         case = await case_of(self._chassis, question, dict(reason.attached))
+        if reason.files and not any(place.path in reason.files for place in case.places):
+            raise Sound(f"{named(case.baseline.failing)} fail, which do not run {', '.join(sorted(reason.files))}")
         outcome, use = await self._search(case)
         if not outcome.ranked.order:
             why = nothing_found(case, outcome, use).reason
@@ -92,11 +104,12 @@ def reasons(question: Question) -> list[Reason]:
         for cause, recalled in question.recalled.items() for book in recalled.runbooks if asks(book)
     ]
     first, evidence = question.diagnosed.causes[0], {item.id: item for item in question.diagnosed.evidence}
-    if found or first.id != CODE_FAULT:
+    seen = [item for id_ in first.cites if (item := evidence.get(id_)) and item.source == "log" and item.query]
+    if found or first.id != CODE_FAULT or not seen:
         return found
-    seen = next((evidence[id_].summary for id_ in first.cites if id_ in evidence), first.summary)
-    help_ = f": {seen}. A runbook with patch_code brings a test that shows it"
-    return [Reason(CODE_FAULT, "the log points into it", "all its tests", without=help_)]
+    help_ = f": {seen[0].summary}. A runbook with patch_code brings a test that shows it"
+    files = frozenset(item.query.rpartition(":")[0] for item in seen)
+    return [Reason(CODE_FAULT, "the log points into it", "all its tests", files=files, without=help_)]
 
 
 def asks(book: RunbookPlan) -> bool:

@@ -7,7 +7,8 @@ import { inspect } from 'node:util';
 
 const token = readFileSync(0, 'utf8');
 const root = process.cwd();
-const MOST = 4 * 1024 * 1024;
+const MOST = 64 * 1024 * 1024; // bytes that are read of one process
+const TOLD = 8 * 1024 * 1024; // bytes of lines that are told
 const STACK = /at (?:(.+?) \()?(?:file:\/\/)?([^()\s][^()]*?):(\d+):\d+\)?$/;
 
 function frames(stack) {
@@ -53,31 +54,42 @@ function told(kind, data, names) {
   return said;
 }
 
-// lines by the ids of the tests that were told: of two in a file that have one name each gets the lines of both
-function* covered(ids) {
-  const folder = process.env.AUTOPATCH_COVERED;
+// What a test's process wrote; what the tests did to it tells nothing.
+function* written() {
+  try {
+    const folder = process.env.AUTOPATCH_COVERED;
+    for (const entry of folder ? readdirSync(folder) : []) {
+      const path = join(folder, entry);
+      if (statSync(path).size > MOST) continue;
+      for (const text of readFileSync(path, 'utf8').split('\n').filter(Boolean)) yield JSON.parse(text);
+    }
+  } catch { /* no more of it */ }
+}
+
+// lines by the ids of the tests that were told, those that failed first: of two in a file that have one name each gets the lines of both
+function* covered(ids, failed) {
   const found = new Map();
-  for (const entry of folder ? readdirSync(folder) : []) {
-    if (statSync(join(folder, entry)).size > MOST) continue;
-    for (const text of readFileSync(join(folder, entry), 'utf8').split('\n').filter(Boolean)) {
-      try {
-        const { file, name, lines } = JSON.parse(text);
-        for (const id of ids.get(file + ' > ' + name) || []) {
-          if (!found.has(id)) found.set(id, {});
-          for (const [path, ran] of Object.entries(lines)) {
-            const all = new Set([...(found.get(id)[path] || []), ...ran.filter(Number.isInteger)]);
-            found.get(id)[path] = [...all].sort((one, other) => one - other);
-          }
-        }
-      } catch { /* what a test wrote there tells nothing */ }
+  for (const { file, name, lines } of written()) {
+    for (const id of ids.get(file + ' > ' + name) || []) {
+      if (!found.has(id)) found.set(id, {});
+      for (const [path, ran] of Object.entries(lines || {})) {
+        const all = new Set([...(found.get(id)[path] || []), ...[ran].flat().filter(Number.isInteger)]);
+        found.get(id)[path] = [...all].sort((one, other) => one - other);
+      }
     }
   }
-  for (const [test, lines] of found) yield { covered: { test, lines } };
+  let room = TOLD;
+  for (const [test, lines] of [...found].sort(([one], [other]) => failed.has(other) - failed.has(one))) {
+    const said = JSON.stringify({ covered: { test, lines } });
+    room -= said.length;
+    if (room > 0) yield said;
+  }
 }
 
 export default async function* reporter(source) {
   const above = new Map();
   const ids = new Map();
+  const failed = new Set();
   for await (const { type, data } of source) {
     const key = data.file || '';
     if (!above.has(key)) above.set(key, []);
@@ -91,8 +103,9 @@ export default async function* reporter(source) {
       if (!said) continue;
       const short = (data.file ? path(data.file) : '') + ' > ' + data.name;
       ids.set(short, [...(ids.get(short) || []), said.id]);
+      if (said.outcome !== 'passed') failed.add(said.id);
       yield token + ' ' + JSON.stringify(said) + '\n';
     }
   }
-  for (const said of covered(ids)) yield token + ' ' + JSON.stringify(said) + '\n';
+  for (const said of covered(ids, failed)) yield token + ' ' + said + '\n';
 }
