@@ -18,7 +18,9 @@ class Settings(RoomSettings):
     prompt_tokens: int = Field(default=1500, ge=600, description="longest prompt; a local model reads 87 tokens a second")
     answer_tokens: int = Field(default=300, ge=50, description="longest code a local model writes at once, at 28 tokens a second")
     context_lines: int = Field(default=400, ge=50, description="most code that a remote model is shown")
-    templates_s: float = Field(default=8, gt=0, le=86_400, description="seconds for single edits before a model is asked")
+    templates_s: float = Field(
+        default=25, gt=0, le=86_400, description="seconds for single edits before a model is asked: what a local model takes to answer"
+    )
     templates_alone_s: float = Field(
         default=45, gt=0, le=86_400, description="the same where there is no model, and in all where it healed nothing"
     )
