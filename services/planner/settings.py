@@ -19,7 +19,7 @@ class Settings(RoomSettings):
     answer_tokens: int = Field(default=300, ge=50, description="longest code a local model writes at once, at 28 tokens a second")
     context_lines: int = Field(default=400, ge=50, description="most code that a remote model is shown")
     templates_s: float = Field(
-        default=25, gt=0, le=86_400, description="seconds for single edits before a model is asked: what a local model takes to answer"
+        default=25, gt=0, le=86_400, description="seconds for single edits before a model is asked; a local one takes as long"
     )
     templates_alone_s: float = Field(
         default=45, gt=0, le=86_400, description="the same where there is no model, and in all where it healed nothing"
