@@ -251,8 +251,10 @@ test('broken', () => { if (half(4) !== 3) throw Error('no'); });
 """,
     "test/old.test.cjs": """const test = require('node:test');
 test('common', () => { require('../src/old.cjs').id(1); });
-const folder = process.env.AUTOPATCH_COVERED || '/tmp';
-require('node:fs').writeFileSync(folder + '/x', '{\\n[]\\n"a"\\n{"file":"test/old.test.cjs"}\\n');
+const { readdirSync, writeFileSync } = require('node:fs');
+for (const entry of readdirSync('/tmp')) {
+  try { writeFileSync(`/tmp/${entry}/0`, '{\\n[]\\nnull\\n{"file":"test/old.test.cjs","name":"common","lines":5}\\n'); } catch {}
+}
 """,
     "src/old.cjs": "exports.id = (value) => {\n  return value;\n};\n",
 }

@@ -54,16 +54,22 @@ function told(kind, data, names) {
   return said;
 }
 
-// What a test's process wrote; what the tests did to it tells nothing.
-function* written() {
+function tried(work, otherwise) {
   try {
-    const folder = process.env.AUTOPATCH_COVERED;
-    for (const entry of folder ? readdirSync(folder) : []) {
-      const path = join(folder, entry);
-      if (statSync(path).size > MOST) continue;
-      for (const text of readFileSync(path, 'utf8').split('\n').filter(Boolean)) yield JSON.parse(text);
-    }
-  } catch { /* no more of it */ }
+    return work();
+  } catch {
+    return otherwise;
+  }
+}
+
+// what the tests' processes wrote; what a test did to it tells nothing
+function* written() {
+  const folder = process.env.AUTOPATCH_COVERED;
+  for (const entry of folder ? tried(() => readdirSync(folder), []) : []) {
+    const path = join(folder, entry);
+    const text = tried(() => (statSync(path).size > MOST ? '' : readFileSync(path, 'utf8')), '');
+    for (const line of text.split('\n')) yield tried(() => JSON.parse(line), null) || {};
+  }
 }
 
 // lines by the ids of the tests that were told, those that failed first: of two in a file that have one name each gets the lines of both
