@@ -215,10 +215,18 @@ async def test_a_choice_that_only_the_visible_tests_support_is_given_to_the_mode
     assert llm.calls >= 1 and planned.model.calls == llm.calls
 
 
-async def test_a_model_that_is_away_does_not_hold_up_what_single_edits_found() -> None:
+async def test_edits_that_contradict_each_other_are_taken_only_if_a_model_says_the_same() -> None:
     rooms = Rooms(Repository({"shape.py": b"def area(w, h):\n    return w + h\n"}, {"t::test_area": "area(3, 1) == 2"}))
-    planned = await plan(rooms, llm=ScriptedLlm(Unavailable("model endpoint", "down")))
-    assert planned.plan.basis.kind == "template"
+    same = await plan(rooms, llm=ScriptedLlm(*[fenced("def area(w, h):\n    return w - h\n")] * 4))
+    assert b"w - h" in patched(rooms, same)["shape.py"]
+    silent = await escalated(rooms, llm=ScriptedLlm(*[fenced("def area(w, h):\n    return w * h * h + w\n")] * 9))
+    assert "so a person must choose" in silent.reason
+
+
+async def test_a_model_that_is_away_leaves_contradicting_edits_to_a_person_and_holds_up_a_job_without_any() -> None:
+    rooms = Rooms(Repository({"shape.py": b"def area(w, h):\n    return w + h\n"}, {"t::test_area": "area(3, 1) == 2"}))
+    event = await escalated(rooms, llm=ScriptedLlm(Unavailable("model endpoint", "down")))
+    assert "so a person must choose" in event.reason and "the model was not asked" in event.reason
     with pytest.raises(RetryLater, match="down") as waited:
         await say(hard(), llm=ScriptedLlm(Unavailable("model endpoint", "down")))
     assert waited.value.on == "model endpoint" and waited.value.after_s >= 10

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from autopatch.chassis.telemetry import span
@@ -16,22 +17,21 @@ from services.planner.adapters.gate.trials import Gate
 
 DISAGREE = "changes that pass the tests disagree on generated inputs"
 LIFTED = "it holds constants that only the tests hold"
-PROBED = 8
-"""Changes that are told apart by generated inputs at most."""
+PROBED = 8  # changes that are told apart by generated inputs at most
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Best first. `weak` says why the first is not to be trusted alone; '' when it is."""
+    """Best first. `weak` says why the first is not to be trusted alone; '' when it is. `backed`: a model says the same."""
 
     order: tuple[Tried, ...] = ()
-    survivors: tuple[Survivor, ...] = ()
     weak: str = ""
+    backed: bool = False
 
     @property
     def doubtful(self) -> bool:
-        """Something speaks against it; that nothing speaks for one of several is not that."""
-        return self.weak in (DISAGREE, LIFTED)
+        """Something speaks against it, and no model for it; that nothing speaks for one of several is not that."""
+        return self.weak in (DISAGREE, LIFTED) and not self.backed
 
 
 async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
@@ -44,11 +44,14 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
         described = await asyncio.to_thread(lambda: [_survivor(case, one, prints) for one in unique])
         order = rank(described)
         by_id = {one.candidate.id: one for one in unique}
-        weak = weakness(order)
+        weak, first = weakness(order), order[0]
+        spoken = {key_of(one.candidate.changes) for one in passed if one.candidate.origin == "model"}
+        alike = [one for one in order if one is first or (one.fingerprint and one.fingerprint == first.fingerprint)]
+        backed = any(key_of(by_id[one.id].candidate.changes) in spoken for one in alike)
         current.set_attribute("order", [f"{one.id} {one.description[:120]}" for one in order])
         current.set_attribute("fingerprints", len(set(prints.values())))
         current.set_attribute("weak", weak)
-    return Ranked(tuple(by_id[one.id] for one in order), order, weak)
+    return Ranked(tuple(by_id[one.id] for one in order), weak, backed)
 
 
 def left_to_a_person(found: Ranked, tally: Tally) -> Ranked:
@@ -105,10 +108,7 @@ def _changed(case: Case, passed: Sequence[Tried]) -> Place | None:
 def _answers(text: str) -> tuple[str, ...]:
     """The list on the last line that holds one."""
     for line in reversed(text.strip().splitlines()):
-        try:
-            found = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(found, list):
-            return tuple(str(item) for item in found)
+        with suppress(ValueError):
+            if isinstance(found := json.loads(line), list):
+                return tuple(str(item) for item in found)
     return ()

@@ -68,7 +68,7 @@ class Search:
         if self._writer is not None and (found.weak or not found.order):
             found = await self._written(self._writer, found)
             found = found if found.order else await self._edited_later()
-        if self._writer is None and found.doubtful:
+        if found.doubtful:
             found = left_to_a_person(found, self._tally)
         return Outcome(found, self._tally, self._writer is not None and self._writer.speechless)
 
