@@ -139,7 +139,8 @@ def _end(out: Output, found: View) -> None:
     if found.lesson:
         lesson = found.lesson
         out.head("Lesson")
-        out.say(f"  {lesson.lesson_id or 'none'}: {lesson.summary or lesson.outcome}")
+        told = lesson.summary or f"{lesson.outcome}, trust {lesson.trust:.2f}"  # the summary of a lesson tells its trust
+        out.say(f"  {lesson.lesson_id or 'none'}: {told}")
     calls, tokens = sum(m.calls for m in found.models), sum(m.input_tokens + m.output_tokens for m in found.models)
     out.say(f"\nModel calls: {calls}" + (f", {tokens} tokens" if calls else ""))
     if not found.chain_ok:
