@@ -106,9 +106,8 @@ def _tells_what_was_tried(spans: Spans, seen: Episode) -> None:
         assert all(span.tags["reports"] for span in spans.named("executor", "test runs"))
     else:
         runs = {span.tags["label"]: span.tags for span in spans.named("executor", "rehearsal run")}
-        assert {label: (tags["outcome"], tags["exit.code"]) for label, tags in runs.items()} == {
-            "unchanged": ("red", 1), "changed": ("green", 0),
-        }
+        ended = {label: (tags["outcome"], tags["exit.code"]) for label, tags in runs.items()}
+        assert ended == {"unchanged": ("red", 1), "changed": ("green", 0)}, ended
         assert all(isinstance(tags["figure.p95.s"], int | float) for tags in runs.values())
     acted = {span.tags["step"]: span.tags for span in spans.named("executor", "action") if "detail" in span.tags}
     assert [acted[number]["action"] for number in range(len(plan.steps))] == [step.action for step in seen.view.steps]
