@@ -201,10 +201,10 @@ class Collector:
         red_s, calm_s = (self.now - calm_end).total_seconds(), (calm_end - onset.calm_from).total_seconds()
         if red.truncated or (calm and calm.truncated):
             red_s = calm_s = 60.0  # only the newest lines of each: their numbers are compared as they are
-        runtime, before = self.target.runtime, calm.lines if calm else ()
+        runtime, before = self.target.runtime, calm.lines if calm else None
         source = runtime.source if isinstance(runtime, DockerRuntime) else ""
-        found = await asyncio.to_thread(templates.patterns, red.lines, before, red_s, calm_s)
-        ends = await asyncio.to_thread(raised, red.lines, calm.lines if calm else None, source, red_s, calm_s)
+        found = await asyncio.to_thread(templates.patterns, red.lines, before or (), red_s, calm_s)
+        ends = await asyncio.to_thread(raised, red.lines, before, source, red_s, calm_s)
         return tuple(_clean(p) for p in found), tuple(replace(one, error=redact(one.error)) for one in ends)
 
     async def _lines(self, start: datetime, end: datetime) -> LogLines:
