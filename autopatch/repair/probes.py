@@ -20,21 +20,32 @@ DOCTEST = re.compile(r"^\s*>>>\s*(.+)$", re.M)
 SCRIPT = '''\
 import sys
 sys.path = [entry for entry in sys.path if entry not in ("", ".")]
-import copy, importlib.util, json, random, signal
+import copy, hashlib, importlib.util, json, random, re, signal
 sys.path[:0] = [{root!r}, "."]
 late_ones = []
 sys.setrecursionlimit(2000)
 def late(*_):
     raise TimeoutError
 signal.signal(signal.SIGALRM, late)
+def several(values):
+    return ", ".join(map(shown, values))
 def shown(value):
-    if isinstance(value, (set, frozenset)):
-        return "{{" + ", ".join(sorted(map(shown, value))) + "}}"
+    kind = type(value)
     if isinstance(value, float):
         return format(value, ".9g")
+    if kind in (list, tuple):
+        return ("[%s]" if kind is list else "(%s)") % several(value)
+    if kind is dict:
+        return "{{%s}}" % ", ".join(shown(key) + ": " + shown(item) for key, item in value.items())
+    if isinstance(value, (set, frozenset)):
+        return "{{" + ", ".join(sorted(map(shown, value))) + "}}"
     if hasattr(value, "__next__"):
-        return "iterator " + shown([item for item, _ in zip(value, range(100))])
-    return repr(value) if isinstance(value, (int, str, bytes, list, tuple, dict, type(None))) else type(value).__name__
+        return "iterator " + several([item for item, _ in zip(value, range(100))])
+    if kind.__repr__ is object.__repr__ and hasattr(value, "__dict__"):
+        return kind.__name__ + shown(vars(value))
+    return re.sub(" at 0x[0-9a-f]+", "", repr(value))
+def short(text):
+    return text if len(ascii(text)) < 80 else "#" + hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
 def probe(function, arguments):
     if len(late_ones) > 4:
         return "?"
@@ -43,7 +54,7 @@ def probe(function, arguments):
     try:
         given = copy.deepcopy(arguments)
         result = shown(function(*given))
-        return result[:200] + ("" if given == arguments else " changed " + shown(given)[:200])
+        return short(result + ("" if given == arguments else " changed " + shown(given)))
     except BaseException as error:
         if isinstance(error, TimeoutError):
             late_ones.append(error)

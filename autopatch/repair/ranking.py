@@ -56,11 +56,13 @@ def failures(candidate: Survivor) -> float:
 
 
 def agreement(candidate: Survivor, candidates: Sequence[Survivor]) -> float:
-    """Mean over generated inputs of the share of survivors, weighed by prior, that give the same output. 1 without inputs."""
+    """Mean over generated inputs of the share of survivors, weighed by prior, that give the same output. 1 without inputs.
+
+    0 where others answered and this one did not."""
     voters = [c for c in candidates if len(c.fingerprint) == len(candidate.fingerprint)]
     total = sum(c.prior for c in voters)
     if not candidate.fingerprint or not total:
-        return 1.0
+        return 0.0 if any(c.fingerprint for c in candidates) else 1.0
     same = sum(c.prior for c in voters for a, b in zip(c.fingerprint, candidate.fingerprint, strict=True) if a == b)
     return same / total / len(candidate.fingerprint)
 

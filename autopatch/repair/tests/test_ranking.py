@@ -64,7 +64,11 @@ def test_a_patch_that_fails_on_generated_inputs_comes_later() -> None:
 
 
 def test_without_inputs_nothing_is_known_of_agreement() -> None:
-    assert agreement(one("a"), [one("a"), one("b", prints=("1",))]) == 1.0
+    assert agreement(one("a"), [one("a"), one("b")]) == 1.0
+
+
+def test_a_patch_whose_outputs_could_not_be_had_comes_after_those_that_agree() -> None:
+    assert names(one("hung", 0.9), one("a", prints=("1",)), one("b", prints=("2",))) == "a b hung"
 
 
 def test_no_candidates_are_no_choice() -> None:
@@ -136,6 +140,25 @@ def test_a_function_that_loops_fails_prints_or_changes_its_arguments_is_told_as_
     script = probe_inputs({"calc.py": source}, Place(path="calc.py", name="f", start=1, end=6, score=1), tests)
     answers = outputs(tmp_path, source, script)
     assert answers[:3] == ["!TimeoutError", "{1, 2, 3} changed [[5, 1]]", "!AttributeError"]
+
+
+@pytest.mark.parametrize(("one", "other", "alike"), [
+    (b"Decimal(a) / 100", b"Decimal(a) / 10", False),
+    (b"Decimal(a) / 100", b"Decimal(a) * 1 / 100", True),
+    (b"[Box(a + 1)]", b"[Box(1 + a)]", True),
+    (b"[Box(a + 1)]", b"[Box(a + 2)]", False),
+    (b"[(a + .1) + .2]", b"[a + (.1 + .2)]", True),
+    (b"{'sum': [a] * 4000}", b"{'sum': [a] * 3999 + [a + 1]}", False),
+], ids=["values", "the same value", "objects", "other objects", "rounding", "long ones"])
+def test_probes_tell_values_of_every_kind_apart_and_not_where_they_lie(
+    tmp_path: Path, one: bytes, other: bytes, alike: bool
+) -> None:
+    box = b"class Box:\n    def __init__(self, a):\n        self.a = a\n\n"
+    head = b"from decimal import Decimal\n\n" + box + b"def f(a: int):\n    return "
+    script = probe_inputs({"calc.py": head + one + b"\n"}, Place(path="calc.py", name="f", start=7, end=8, score=1), {})
+    answers = [outputs(tmp_path, head + body + b"\n", script) for body in (one, other)]
+    assert (answers[0] == answers[1]) is alike
+    assert len(json.dumps(answers[0])) < 8000  # more than that may be cut
 
 
 def test_probes_read_tables_of_parametrised_tests(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ async def test_without_a_model_edits_that_contradict_each_other_are_left_to_a_pe
     rooms = Rooms(Repository({"shape.py": b"def area(w, h):\n    return w + h\n"}, {"t::test_area": "area(3, 1) == 2"}))
     event = await say(rooms)
     assert isinstance(event, ev.Escalated) and event.kind == "no_fix_found"
-    assert "disagree on generated inputs, so a person must choose" in event.reason
+    assert event.reason.startswith("none of the changes that heal the failing tests is sure to be right")
+    assert "disagree on generated inputs, so a person must choose" in event.reason and "(shape.py:2)" in event.reason
 
 
 async def test_a_sandbox_that_is_away_or_lost_is_waited_for() -> None:

@@ -221,6 +221,8 @@ async def test_edits_that_contradict_each_other_are_taken_only_if_a_model_says_t
     assert b"w - h" in patched(rooms, same)["shape.py"]
     silent = await escalated(rooms, llm=ScriptedLlm(*[fenced("def area(w, h):\n    return w * h * h + w\n")] * 9))
     assert "so a person must choose" in silent.reason
+    speechless = await escalated(rooms, llm=ScriptedLlm(*["No idea."] * 9))
+    assert speechless.kind == "no_fix_found" and "so a person must choose" in speechless.reason
 
 
 async def test_a_model_that_is_away_leaves_contradicting_edits_to_a_person_and_holds_up_a_job_without_any() -> None:

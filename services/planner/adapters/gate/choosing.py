@@ -17,7 +17,8 @@ from services.planner.adapters.gate.trials import Gate
 
 DISAGREE = "changes that pass the tests disagree on generated inputs"
 LIFTED = "it holds constants that only the tests hold"
-PROBED = 8  # changes that are told apart by generated inputs at most
+SHOWN = 5
+PROBED = 8  # changes that are told apart by generated inputs at most; more are not looked at
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Ranked:
 
 
 async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
-    """Equal changes count once. Raises nothing of its own: inputs that cannot be generated tell nothing apart."""
+    """Equal changes count once, and of very many a model's and the earliest. Raises nothing of its own: inputs that cannot be
+    generated tell nothing apart."""
     unique = list({key_of(one.candidate.changes): one for one in reversed(passed)}.values())[::-1]
+    looked_at = sorted(unique, key=lambda one: one.candidate.origin != "model")[:PROBED]
+    unique = [one for one in unique if one in looked_at]
     if not unique:
         return Ranked()
     with span("rank candidates", candidates=len(unique)) as current:
-        prints = await _fingerprints(case, gate, unique[:PROBED]) if len(unique) > 1 else {}
+        prints = await _fingerprints(case, gate, unique) if len(unique) > 1 else {}
         described = await asyncio.to_thread(lambda: [_survivor(case, one, prints) for one in unique])
         order = rank(described)
         by_id = {one.candidate.id: one for one in unique}
@@ -55,10 +59,10 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
 
 
 def left_to_a_person(found: Ranked, tally: Tally) -> Ranked:
-    """Doubtful edits are wrong too often to be taken unasked; they are told."""
-    told = "; ".join(one.candidate.description[:120] for one in found.order[:3])
+    """Doubtful edits are wrong too often to be taken unasked; they are told. What is left is empty, and says why."""
+    told = "; ".join(one.candidate.description[:200] for one in found.order[:SHOWN])
     tally.notes.append(f"{found.weak}, so a person must choose: {told}")
-    return Ranked()
+    return Ranked(weak=found.weak)
 
 
 def weakness(order: Sequence[Survivor]) -> str:

@@ -57,7 +57,10 @@ def nothing_found(case: Case, outcome: Outcome, use: ModelUse) -> ev.Escalated:
     """What was tried, how near it came, and what would help."""
     model = use.model or "the model"
     reason = f"no change heals the failing tests: {outcome.tally.told(model)}"
-    if outcome.speechless:
+    unsure = bool(outcome.ranked.weak)
+    if unsure:
+        reason = f"none of the changes that heal the failing tests is sure to be right: {outcome.tally.told(model)}"
+    elif outcome.speechless:
         reason = f"none of {outcome.tally.answers} answers of {model} could be applied: {outcome.tally.told(model)}"
     if case.failures:
         reason += f". Failed before: {'; '.join(f'{f.plan.summary}: {f.why}' for f in case.failures)}"
@@ -65,5 +68,5 @@ def nothing_found(case: Case, outcome: Outcome, use: ModelUse) -> ev.Escalated:
         reason += ". What would help: a model (AUTOPATCH_LLM_MODE)"
     return ev.Escalated(
         reason=redact(reason)[:REASON_LENGTH], room="planner", model=use,
-        kind="format_error" if outcome.speechless else "no_fix_found",
+        kind="format_error" if outcome.speechless and not unsure else "no_fix_found",
     )

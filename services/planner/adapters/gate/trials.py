@@ -15,6 +15,7 @@ from services.planner.adapters.gate.candidate import Candidate, Tried
 from services.planner.adapters.gate.case import Case
 
 LONGEST_S = 840.0
+PROBES_S = 15.0  # for all generated inputs of one candidate, each of which has 0.2 s
 START_S = 60.0  # what copies and containers may take besides the tests
 FEW = 12
 """So many passing tests are run at once with the failing ones; the first that fails ends a candidate's run."""
@@ -71,13 +72,14 @@ class Gate:
         return known + [self._judged(candidate, report) for candidate, report in ran]
 
     async def outputs(self, candidates: Sequence[Candidate], script: str) -> dict[str, str]:
-        """What a script prints on each candidate's copy, by id. Raises Unavailable."""
-        job = self._case.job.model_copy(update={"command": ("python3", "-c", script)})
-        ran = await self._run(candidates, job, (), limit_s=START_S)
+        """What a script prints on each candidate's copy, by id, of those where it came to an end. Raises Unavailable."""
+        job = self._case.job.model_copy(update={"command": ("python3", "-c", script), "suite_s": PROBES_S})
+        ran = await self._run(candidates, job, (), limit_s=START_S + len(candidates) * PROBES_S, losable=True)
         return {candidate.id: report.output for candidate, report in ran if report.ended == "finished"}
 
     async def _run(
-        self, candidates: Sequence[Candidate], job: CodeJob, only: tuple[str, ...], *, limit_s: float = LONGEST_S, enough: int = 0
+        self, candidates: Sequence[Candidate], job: CodeJob, only: tuple[str, ...], *,
+        limit_s: float = LONGEST_S, enough: int = 0, losable: bool = False,
     ) -> list[tuple[Candidate, Report]]:
         document = Trials(trials=tuple(candidate.trial for candidate in candidates)).model_dump_json().encode()
         longest = min(LONGEST_S, START_S + len(candidates) * job.suite_s, limit_s)
@@ -87,7 +89,7 @@ class Gate:
         ), RanTests)
         reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports)).reports
         lost = next((report for report in reports if report.ended == "lost"), None)
-        if lost is not None and not (lost.trial and enough):
+        if lost is not None and not (lost.trial and (enough or losable)):
             raise Unavailable("docker", f"the sandbox was lost during a run: {redact(lost.problem)[:300]}".rstrip(": "))
         by_id = {report.trial: report for report in reports}
         return [(candidate, by_id[candidate.id]) for candidate in candidates if candidate.id in by_id]

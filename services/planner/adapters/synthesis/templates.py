@@ -64,7 +64,7 @@ async def _screened(
     while batch:
         tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
         tally.templates += len(tried)
-        reached.update(one.candidate.id for one in tried)
+        reached.update(one.candidate.id for one in tried if one.report.ended != "timed_out")  # that one was cut by our own limit
         tally.saw(tried)
         passed += tally.sift(tried)
         batch = batch[len(tried):]
