@@ -9,6 +9,7 @@ from autopatch.chassis.room import Heard
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.evidence import ModelUse
+from autopatch.contract.lifecycle import Incident
 from services.planner import agent
 from services.planner.adapters.gate.case import Case, load
 from services.planner.adapters.gate.proposing import Outcome, told
@@ -28,7 +29,7 @@ class Defects:
         self._settings = settings
         self._chassis = chassis
         self._prompts = Prompts()
-        self._spent: dict[str, tuple[ModelUse, ...]] = {}
+        self._spent: dict[str, tuple[int, tuple[ModelUse, ...]]] = {}
 
     async def plan(self, heard: Heard, llm: Llm | None) -> Sequence[ev.Event]:
         """Raises Unavailable, RetryLater when sandbox or model are away: nothing is decided, but what was spent stays spent."""
@@ -40,16 +41,24 @@ class Defects:
         return (await told(self._chassis, case, outcome, use),)
 
     async def search(self, case: Case, llm: Llm | None) -> tuple[Outcome, ModelUse]:
-        """The fix, if there is one, and what finding it took. Raises as `plan` does."""
+        """The fix, if there is one, and what this search took and those that were broken off. Raises as `plan` does."""
         incident, settings = case.incident, self._settings
-        earlier = self._spent.get(incident.id, ())
+        earlier = self.untold(incident)
         budget = Ledger.of(incident, settings.llm.limits, earlier=earlier)
         try:
             with span("find a fix", failed_before=len(case.failures), tests_failing=len(case.baseline.failing)) as current:
                 outcome = await Search(case, Means.of(settings, self._chassis, llm, budget, self._prompts)).run()
-                use = budget.use(mode=llm.mode if llm else "off", note="" if budget.entries else "the model was not asked")
                 current.set_attribute("alternatives.rejected", lines(outcome.tally.rejected))
         finally:
-            self._spent[incident.id] = (*earlier, *([budget.use()] if budget.entries else []))
-        del self._spent[incident.id]
-        return outcome, use
+            if budget.entries:
+                self._spent[incident.id] = (len(incident.model_uses), (*earlier, budget.use()))
+        use = ModelUse.summed(self.untold(incident))
+        return outcome, use or ModelUse(mode=llm.mode if llm else "off", note="the model was not asked")
+
+    def untold(self, incident: Incident) -> tuple[ModelUse, ...]:
+        """What searches for it took that no event on its log tells of yet."""
+        told_before, uses = self._spent.get(incident.id, (0, ()))
+        if uses and told_before != len(incident.model_uses):
+            del self._spent[incident.id]
+            return ()
+        return uses

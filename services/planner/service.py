@@ -50,10 +50,7 @@ class Planner:
     """The handler."""
 
     def __init__(self, settings: Settings, chassis: Chassis, source: PlanSource | None, llm: Llm | None) -> None:
-        self._settings = settings
-        self._chassis = chassis
-        self._source = source
-        self._llm = llm
+        self._settings, self._chassis, self._source, self._llm = settings, chassis, source, llm
         self._defects = Defects(settings, chassis)
 
     async def start(self) -> None:
@@ -90,8 +87,9 @@ class Planner:
         with span("choose a plan", failed_before=len(question.failures)) as current:
             choice = await self._choose(question)
             current.set_attribute("alternatives.rejected", [f"{a.summary}: {a.why_not}" for a in choice.rejected])
+            spent = ModelUse.summed([*self._defects.untold(question.incident), *choice.spent])
             if choice.plan is None:
-                return agent.no_plan(question, choice.rejected, self._mode, ModelUse.summed(choice.spent))
+                return agent.no_plan(question, choice.rejected, self._mode, spent)
             plan = agent.with_rejected(choice.plan, choice.rejected)
             current.set_attribute("plan.hash", plan.hash)
             current.set_attribute("plan.summary", plan.summary)
@@ -100,8 +98,7 @@ class Planner:
         if agent.only_observes(plan, question.target.autonomy):
             return agent.observed(question.diagnosed, plan)
         note = f"{plan.basis.kind} {plan.basis.ref}: the model was not asked"
-        use = ModelUse.summed(choice.spent) or ModelUse(mode=self._mode, note=note)
-        return ev.Planned(plan=plan, plan_hash=plan.hash, model=use)
+        return ev.Planned(plan=plan, plan_hash=plan.hash, model=spent or ModelUse(mode=self._mode, note=note))
 
     async def _choose(self, question: Question) -> Choice:
         choice = Choice()
@@ -133,7 +130,7 @@ class Planner:
         code = CodeSource(self._chassis, lambda case: self._defects.search(case, self._llm))
         asked: list[PlanSource] = [LessonSource(), RunbookSource(), code]
         if self._llm is not None:
-            asked.append(ModelSource(self._llm, self._settings.llm.limits, self._settings.prompt_tokens))
+            asked.append(ModelSource(self._llm, self._settings.llm.limits, self._settings.prompt_tokens, self._defects.untold))
         return asked
 
     async def _recall(self, incident: Incident, diagnosed: ev.Diagnosed) -> Mapping[str, Recalled]:

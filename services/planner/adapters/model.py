@@ -1,6 +1,6 @@
 """A model as the last source: it fills in the fields of one allowed action, and is checked like any other source."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,11 +13,14 @@ from autopatch.chassis.llm.prompt import PromptFile, Untrusted
 from autopatch.chassis.llm.settings import Limits
 from autopatch.chassis.redaction import redact
 from autopatch.contract.actions import Action, Reload, Restart, RollbackRelease, Scalar, SetConfig
+from autopatch.contract.evidence import ModelUse
+from autopatch.contract.lifecycle import Incident
 from autopatch.contract.plan import Alternative, Basis
 from autopatch.contract.target import Bounds
 from services.planner.binding import Unfit, bind
 from services.planner.ports import Candidate, Offer, Question
 
+Spent = Callable[[Incident], Sequence[ModelUse]]
 TRIES = 2
 LAST_RESORTS = {
     "reload": "only if a file was edited and not read since",
@@ -43,17 +46,15 @@ class Proposal(BaseModel):
 
 
 class ModelSource:
-    """Asks once, and once more with what was wrong with the first answer."""
+    """Asks once, and once more with what was wrong with the first answer. `spent` tells what other sources took meanwhile."""
 
-    def __init__(self, llm: Llm, limits: Limits, prompt_tokens: int) -> None:
-        self._llm = llm
-        self._limits = limits
-        self._tokens = prompt_tokens
+    def __init__(self, llm: Llm, limits: Limits, prompt_tokens: int, spent: Spent = lambda _: ()) -> None:
+        self._llm, self._limits, self._tokens, self._spent = llm, limits, prompt_tokens, spent
         self._prompt = PromptFile.read(PROMPT)
 
     async def offer(self, question: Question) -> Offer:
         """At most one candidate, which binds. Raises Unavailable when the model cannot be reached."""
-        budget = Ledger.of(question.incident, self._limits)
+        budget = Ledger.of(question.incident, self._limits, earlier=self._spent(question.incident))
         rejected: list[Alternative] = []
         for _ in range(TRIES):
             try:

@@ -8,20 +8,23 @@ from typing import Any, cast
 import pytest
 
 from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.llm.scripted import ScriptedLlm
+from autopatch.chassis.llm.settings import Limits, LlmSettings
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode, RollbackRelease
 from autopatch.contract.code import CodeJob, Covered, Report, Reports, TestCase, Trials
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import Evidence
 from autopatch.contract.plan import Precondition
-from autopatch.contract.requests import Inspect, RanTests, Recall, Recalled, Request, RunbookPlan, RunTests, Snapped, Snapshot
+from autopatch.contract.requests import Found, Inspect, RanTests, Recall, Recalled, Request, RunbookPlan, RunTests, Search
+from autopatch.contract.requests import Snapped, Snapshot
 from autopatch.contract.target import Target
 from autopatch.repair.diffs import apply_diff
 from autopatch.repair.tree import tree_digest, write_archive
 from services.planner.service import build
 from services.planner.settings import Settings
 from services.planner.tests import fakes
-from services.planner.tests.repair_fakes import Memory, Repository, Ticking
+from services.planner.tests.repair_fakes import Memory, Repository, Ticking, fenced
 
 SOURCE = b"def add(a, b):\n    return a - b\n"
 COMMIT = "c" * 40
@@ -43,11 +46,14 @@ def book(**changed: Any) -> RunbookPlan:
 
 @dataclass
 class World:
-    """Knowledge with these runbooks, and an executor that evaluates the tests of a repository. `away` is asked in vain."""
+    """Knowledge with these runbooks, and an executor that evaluates the tests of a repository. `away` is asked in vain, `blind`
+    has no coverage, and code with `lost_with` costs it the sandbox."""
 
     repository: Repository
     books: tuple[RunbookPlan, ...]
     away: type[Request] | None = None
+    blind: bool = False
+    lost_with: bytes = b"no such code"
 
     def __post_init__(self) -> None:
         self.blobs = Memory()
@@ -66,6 +72,8 @@ class World:
                 return Snapped(job=self.job())
             case RunTests():
                 return await self._ran(request)
+            case Search():
+                return Found(items=())
             case _:
                 return Recalled()
 
@@ -86,10 +94,13 @@ class World:
         return RanTests(reports=self.blobs.keep(data), runtime="runc", tried=len(reports))
 
     def _report(self, request: RunTests, trial: str, changes: dict[str, bytes], number: int) -> Report:
+        if any(self.lost_with in data for data in changes.values()):
+            return Report(trial=trial, ended="lost", problem="the container is gone")
         if request.job.command[0] == "python3":
             return Report(trial=trial, ended="finished", output="[]")
         cases: tuple[TestCase, ...] = tuple(self.repository.run(changes, request.only))
-        covered = tuple(Covered(test=case.id, lines={"calc.py": (2,)}) for case in cases) if request.coverage else ()
+        seen = cases if request.coverage and not self.blind else ()
+        covered = tuple(Covered(test=case.id, lines={"calc.py": (2,)}) for case in seen)
         failed = any(case.outcome != "passed" for case in cases)
         return Report(trial=trial, run=number, ended="finished", exit_code=int(failed), cases=cases, covered=covered)
 
@@ -203,6 +214,20 @@ async def test_a_fault_that_no_edit_mends_is_told_with_what_was_tried() -> None:
     assert isinstance(event, ev.Escalated) and "no change heals the failing tests" in event.reason
 
 
+@pytest.mark.parametrize("hinted", [False, True])
+async def test_what_a_search_of_the_code_took_is_spent_and_told_even_if_it_was_broken_off(hinted: bool) -> None:
+    own = {"tests/test_own.py::test_two": "add(1, 2) == 3"}
+    it = world(b"def add(a, b):\n    return None\n", {**GREEN, **own} if hinted else None)
+    llm = ScriptedLlm(fenced("def add(a, b):\n    return a * b\n"))
+    if hinted:
+        it.books, it.lost_with = (), b"a * b"
+    room = build(Settings(llm=LlmSettings(mode="local", limits=Limits(calls=1))), it.chassis(fakes.target(**TARGET)), llm=llm)
+    events = raising() if hinted else fakes.until_diagnosed()
+    [event] = await room.handlers[ev.Diagnosed](fakes.heard(events))
+    assert isinstance(event, ev.Escalated) and llm.calls == 1
+    assert event.model is not None and event.model.calls == 1 and "1 of 1 calls are made" in event.reason
+
+
 def raising(cause: str = "code_fault", at: str = "calc.py:2") -> list[ev.Event]:
     """The log of an incident whose likeliest cause is that."""
     opened, reproduced, diagnosed = fakes.until_diagnosed()
@@ -230,7 +255,9 @@ async def test_where_its_own_tests_are_green_a_person_is_told_the_place_and_what
 
 async def test_red_tests_that_do_not_run_what_raises_are_no_reason_to_patch_anything() -> None:
     event = await say(world(SOURCE, {**GREEN, "tests/test_own.py::test_two": "add(1, 2) == 3"}), raising(at="shop/db.py:88"))
-    assert isinstance(event, ev.Escalated) and "which do not run shop/db.py" in event.reason
+    assert isinstance(event, ev.Escalated) and "which are not seen to run shop/db.py" in event.reason
+    event = await say(world(SOURCE, {"tests/test_all.py::test_two": "add(1, 2) == 3"}, blind=True), raising())
+    assert isinstance(event, ev.Escalated) and "which are not seen to run calc.py" in event.reason
 
 
 async def test_a_source_that_cannot_be_looked_at_holds_up_nothing_that_a_hint_alone_pointed_to() -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.redaction import redact
+from autopatch.chassis.room import RetryLater
 from autopatch.chassis.telemetry import span
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.errors import Unavailable
@@ -57,7 +58,8 @@ class CodeSource:
         self._search = search
 
     async def offer(self, question: Question) -> Offer:
-        """At most one candidate. Raises Unavailable without sandbox, object store or model, or for a wrong target file."""
+        """At most one candidate; what a search took is told by who searched. Raises Unavailable without sandbox, object store or
+        model, or for a wrong target file."""
         rejected: list[Alternative] = []
         for reason in reasons(question):
             why = unpatchable(question.target) or exhausted(question)
@@ -67,7 +69,7 @@ class CodeSource:
                         return await self._offered(question, reason, rejected)
                     except Sound as sound:
                         why = redact(f"{sound}{reason.without}")
-                    except Unavailable as error:
+                    except (Unavailable, RetryLater) as error:
                         if not reason.files:
                             raise
                         why = redact(f"{error}{reason.without}")  # only a hint: other ways are not held up by it
@@ -76,16 +78,16 @@ class CodeSource:
 
     async def _offered(self, question: Question, reason: Reason, rejected: list[Alternative]) -> Offer:
         case = await case_of(self._chassis, question, dict(reason.attached))
-        if reason.files and not any(place.path in reason.files for place in case.places):
-            raise Sound(f"{named(case.baseline.failing)} fail, which do not run {', '.join(sorted(reason.files))}")
+        if reason.files and not any(place.lines and place.path in reason.files for place in case.places):  # words do not count
+            raise Sound(f"{named(case.baseline.failing)} fail, which are not seen to run {', '.join(sorted(reason.files))}")
         outcome, use = await self._search(case)
         if not outcome.ranked.order:
             why = nothing_found(case, outcome, use).reason
-            return Offer((), use, (*rejected, Alternative(summary=reason.what, why_not=why)))
+            return Offer((), rejected=(*rejected, Alternative(summary=reason.what, why_not=why)))
         candidate = await self._candidate(case, outcome, reason)
         others = [Alternative(summary=described(one.candidate), why_not="it passes too, but ranked lower")
                   for one in outcome.ranked.order[1:]]
-        return Offer((candidate,), use, (*rejected, *others, *outcome.tally.rejected))
+        return Offer((candidate,), rejected=(*rejected, *others, *outcome.tally.rejected))
 
     async def _candidate(self, case: Case, outcome: Outcome, reason: Reason) -> Candidate:
         first, blobs = outcome.ranked.order[0].candidate, self._chassis.blobs
