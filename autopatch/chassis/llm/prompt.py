@@ -93,7 +93,7 @@ def _shares(texts: Mapping[str, Untrusted], space: int, prompt: str) -> dict[str
     if space < 0 or (texts and space < LEAST_TOKENS):
         raise PromptTooLong(
             f"prompt {prompt}: its own words leave no space for the texts it is about",
-            tip="raise AUTOPATCH_LLM_MAX_PROMPT_TOKENS",
+            tip="raise AUTOPATCH_PLANNER_PROMPT_TOKENS or AUTOPATCH_DIAGNOSIS_PROMPT_TOKENS, whichever room asks",
         )
     wants = sorted((estimate(value.text), name) for name, value in texts.items())
     shares: dict[str, int] = {}

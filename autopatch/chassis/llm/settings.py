@@ -61,7 +61,6 @@ class LlmSettings(_Base):
     limits: Limits = Limits()
     timeout_s: float = Field(default=120, gt=0, le=DAY_S, description="for one answer")
     max_output_tokens: int = Field(default=400, ge=16)
-    max_prompt_tokens: int = Field(default=1_500, ge=100, description="at 87 tokens a second a local model reads 1,500 in 17 s")
     temperature: float = Field(default=0.0, ge=0, le=2)
     seed: int = 7
     json_schema: bool = Field(
