@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import hashlib
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,16 +84,19 @@ def serving(given: argparse.Namespace) -> Iterator[Endpoint | None]:
 
 def tool_of(given: argparse.Namespace, endpoint: Endpoint | None, at: Place) -> Tool:
     """Raises OperatorError when tool and mode do not go together, Unavailable without the tool."""
-    if given.tool == "autopatch":
-        ours = AutoPatch(given.mode, given.gateway, given.seed, at.host)
-        ours.check()
-        return ours
-    if endpoint is None:
+    if given.tool == "autopatch" and given.endpoint:
+        raise OperatorError("--endpoint is for other tools: AutoPatch would ask its own model", tip="leave it out")
+    if given.tool != "autopatch" and endpoint is None:
         raise OperatorError(f"{given.tool} does nothing without a model", tip="--mode local")
 
     def counting() -> Proxy:
+        assert endpoint
         return Proxy(endpoint, longest=given.longest, seed=given.seed)
 
+    if given.tool == "autopatch":
+        ours = AutoPatch(given.mode, given.gateway, given.seed, at.host, counting if endpoint and not given.gateway else None)
+        ours.check()
+        return ours
     if given.tool == "aider":
         return Aider(counting, given.edits)
     return Mini(counting, at.host, at.images or {}) if given.tool == "mini" else Plain(counting, at.box)
@@ -138,6 +142,7 @@ def measure(given: argparse.Namespace) -> Path:
 def main() -> int:
     """Exit code 0 when all cases are finished, however they ended."""
     given = parser().parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was started is ended, too
     try:
         print(measure(given))
     except AutoPatchError as error:

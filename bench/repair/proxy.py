@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from autopatch.chassis.llm.endpoint import Endpoint
+from autopatch.contract.errors import Unavailable
 
 PATIENCE_S = 600.0
 
@@ -42,6 +43,7 @@ class Proxy:
     address: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _open: set[HTTPConnection] = field(default_factory=set)
+    _away: str = ""
     _server: ThreadingHTTPServer | None = None
 
     def __enter__(self) -> "Proxy":
@@ -69,9 +71,11 @@ class Proxy:
         self._server.server_close()
 
     def reset(self) -> Use:
-        """What was used since the last time."""
+        """What was used since the last time. Raises Unavailable when the server was away, for no tool could show what it can."""
         with self._lock:
             used, self.use = self.use, Use()
+        if self._away:
+            raise Unavailable("model server", self._away, tip="the same command goes on from here")
         return used
 
     def forward(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
@@ -101,6 +105,8 @@ class Proxy:
             answer = connection.getresponse()
             return answer.status, answer.read()
         except (OSError, HTTPException) as error:
+            with self._lock:
+                self._away = str(error) if connection in self._open else self._away
             return 502, json.dumps({"error": {"message": f"the model server does not answer: {error}"}}).encode()
         finally:
             with self._lock:

@@ -70,6 +70,35 @@ def test_each_case_begins_without_lessons_but_with_the_model(tmp_path: Path) -> 
     assert env["AUTOPATCH_EXECUTOR_DOCKER_HOST"] == env["DOCKER_HOST"] == "unix:///engine" and "AUTOPATCH_URL" not in env
 
 
+def test_calls_of_the_local_model_are_counted_on_the_way_and_no_setting_of_the_caller_s_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUTOPATCH_PLANNER_TEMPLATES_S", "1")
+    program = command(tmp_path, said(verdict="cancelled", model=None), 1)
+    asks = [
+        "import httpx2, json, os, pathlib",
+        "served = json.loads((pathlib.Path(os.environ['AUTOPATCH_LLM_RUN_DIR']) / 'scripted.json').read_text())",
+        "httpx2.post(served['base_url'] + '/v1/chat/completions', json={'messages': []}, trust_env=False).raise_for_status()",
+    ]
+    (tmp_path / "asks.py").write_text("\n".join(asks))
+    script = (tmp_path / "program").read_text().replace("cat text", f"'{sys.executable}' asks.py\ncat text")
+    (tmp_path / "program").write_text(script)
+    with scripted("anything") as server:
+        tool = AutoPatch("local", counting=lambda: Proxy(server.endpoint), command=program)
+        found = tool.repair(CASE, tmp_path / "work", 60)
+    assert (found.verdict, found.calls, found.prompt_tokens, found.output_tokens) == ("cancelled", 1, PROMPT, OUTPUT)
+    env = (tmp_path / "env").read_text()
+    assert "AUTOPATCH_PLANNER_TEMPLATES_S" not in env
+
+
+def test_no_case_counts_while_the_model_server_is_away() -> None:
+    with Proxy(Endpoint("http://127.0.0.1:9/v1", "gone", SecretStr("k"))) as proxy:
+        answer = httpx2.post(f"{proxy.address}/chat/completions", json={"messages": []}, trust_env=False)
+        assert answer.status_code == 502
+        with pytest.raises(Unavailable, match="model server"):
+            proxy.reset()
+
+
 def test_the_diff_in_the_file_goes_before_the_one_in_the_verdict(tmp_path: Path) -> None:
     program = command(tmp_path, said(diff=DIFF.replace("a + b", "a * b")))
     (tmp_path / "right").write_text(DIFF)

@@ -5,11 +5,13 @@ import re
 import shlex
 import sys
 import tempfile
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from autopatch.chassis.llm.local import Served
 from autopatch.chassis.llm.settings import LlmSettings
 from autopatch.chassis.settings import load
 from autopatch.contract.code import RepairVerdict
@@ -17,10 +19,13 @@ from autopatch.contract.errors import Unavailable
 from autopatch.repair.tree import Tree
 from bench.repair.case import Case, read, write
 from bench.repair.proc import Ran, run
-from bench.repair.tools import GRACE_S, Attempted
+from bench.repair.proxy import Proxy
+from bench.repair.tools import GRACE_S, Attempted, Counting
 from bench.repair.tools.checkout import git, make
 
 DIFF = "fix.diff"
+TOKEN = "AUTOPATCH_TOKEN"  # noqa: S105 - its name
+ROOT = Path(__file__).parents[3]
 _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 
@@ -28,22 +33,25 @@ _ESCAPED = re.compile(rb"\\x([0-9a-fA-F]{2})")
 class AutoPatch:
     """`mode` is off, local or remote. With `gateway` a running one is asked; without, each case starts what it needs.
 
-    `host` is the engine's DOCKER_HOST, '' for what the command finds by itself.
+    `host` is the engine's DOCKER_HOST, '' for what the command finds by itself. With `counting` the local model is asked through
+    a proxy that counts, as for all other tools; without, what the verdict tells is taken.
     """
 
     mode: str
     gateway: str = ""
     seed: int = 7
     host: str = ""
+    counting: Counting | None = None
     command: tuple[str, ...] = (sys.executable, "-m", "autopatch")
     name: str = "autopatch"
 
     @property
     def how(self) -> str:
-        """For the report."""
+        """For the report, and what a run that goes on must have in common with its beginning: the commit, too."""
         if self.gateway:
             return f"mode {self.mode}, one gateway for all cases: its start is not counted, and it learns from case to case"
-        return f"mode {self.mode}, started anew for each case without lessons: its start is counted"
+        said = run(["git", "describe", "--always", "--dirty"], ROOT, os.environ, 10).stdout.strip() or "not in a repository"
+        return f"commit {said}, mode {self.mode}, started anew for each case without lessons: its start is counted"
 
     def check(self) -> None:
         """Raises Unavailable when there is no such command, so that no case is counted against it."""
@@ -60,21 +68,32 @@ class AutoPatch:
         root, mode = (["--url", self.gateway], []) if self.gateway else ([], ["--model", self.mode])
         line = [*self.command, *root, "repair", str(repository), "--test", shlex.join(case.command), *mode]
         line += ["--toolchain", case.toolchain, "--output", str(diff), "--json"]
-        ran = run(line, folder, self._environment(folder), limit_s, grace_s=GRACE_S)
+        with self.counting() if self.counting else nullcontext() as proxy:
+            ran = run(line, folder, self._environment(folder, proxy), limit_s, grace_s=GRACE_S)
+            used = proxy.reset() if proxy else None
         found = attempted(case, ran, read(repository), diff.read_bytes() if diff.exists() else None)
+        if used:
+            found = replace(
+                found, calls=used.calls, prompt_tokens=used.prompt_tokens, output_tokens=used.output_tokens
+            )
         if found.verdict == "sandbox_unavailable":
             raise Unavailable("autopatch", found.reason, tip="autopatch doctor; the same command goes on from here")
         return found
 
-    def _environment(self, folder: Path) -> dict[str, str]:
-        """Lessons are kept in the cache folder: each case has an empty one, with the model where it is."""
-        env = dict(os.environ)
+    def _environment(self, folder: Path, proxy: Proxy | None) -> dict[str, str]:
+        """Lessons are kept in the cache folder: each case has an empty one, with the model where it is. No other
+        setting counts."""
+        env = {name: value for name, value in os.environ.items() if not name.startswith("AUTOPATCH_") or name == TOKEN}
         if not self.gateway:
-            env.pop("AUTOPATCH_URL", None)
             models: LlmSettings = load(LlmSettings)
             env["AUTOPATCH_LLM_MODEL_DIR"], env["AUTOPATCH_LLM_RUN_DIR"] = str(models.model_dir), str(models.run_dir)
             env["XDG_CACHE_HOME"] = str(folder / "cache")
             env["AUTOPATCH_LLM_SEED"] = str(self.seed)
+        if proxy:
+            address = proxy.address.removesuffix("/v1")
+            served = Served(pid=os.getpid(), base_url=address, model=proxy.upstream.model, api_key="none")
+            (folder / f"{served.model}.json").write_text(served.model_dump_json(), "utf-8")
+            env["AUTOPATCH_LLM_RUN_DIR"] = str(folder)
         if self.host:
             env["DOCKER_HOST"] = env["AUTOPATCH_EXECUTOR_DOCKER_HOST"] = self.host
         return env
