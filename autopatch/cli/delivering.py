@@ -1,5 +1,6 @@
 """What becomes of a verified diff, where that was asked for: a file, the working tree, a branch, a pull or merge request."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from autopatch.cli.asking import Result
 from autopatch.cli.repair import AUTO
 from autopatch.cli.snapshot import Snapshot, digest_now
 from autopatch.contract.errors import OperatorError, Refused, StaleTarget
+from autopatch.repair.diffs import apply_diff
 from services.executor.adapters.branches.commits import commit_on_branch, message_of
 from services.executor.adapters.branches.forges import Offer, offer
 from services.executor.adapters.branches.git import Git, GitFailed
@@ -29,8 +31,10 @@ class Wishes:
 
     def check(self, taken: Snapshot, environment: Mapping[str, str]) -> None:
         """Raises OperatorError for what could not be done in the end, before anybody waits for it."""
-        if self.output and not self.output.absolute().parent.is_dir():
+        if self.output and not os.path.isdir(self.output.parent):
             raise OperatorError(f"--output: {self.output.parent} is not a folder", tip="make it first")
+        if self.output and os.path.isdir(self.output):
+            raise OperatorError(f"--output: {self.output} is a folder", tip="name a file in it")
         if (self.branch or self.request) and not taken.commit:
             what = f"{taken.folder} has no commit that a branch could begin from"
             raise OperatorError(what, tip="git init, git add, git commit")
@@ -40,9 +44,9 @@ class Wishes:
                 raise OperatorError(f"--pr: no token for {found.host}", tip=f"set {SETTING[found.kind]}")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Delivered:
-    """Where it is now."""
+    """Where it is so far."""
 
     output: str = ""
     applied: bool = False
@@ -58,33 +62,57 @@ class Delivered:
         return [*told, *([self.request] if self.request else [])]
 
 
-def deliver(wishes: Wishes, result: Result, taken: Snapshot, environment: Mapping[str, str]) -> Delivered:
-    """In the order file, branch, request, working tree. Raises what the parts raise; what was done before stays done."""
-    if wishes.output:
-        wishes.output.write_bytes(result.diff)
-    branch = commit = url = ""
-    if wishes.branch or wishes.request:
-        branch, commit = _branch(wishes, result, taken, environment)
-    if wishes.request:
-        url = _request(wishes, result, taken, branch, commit, environment)
-    if wishes.apply:
-        apply(result.diff, taken, environment)
-    return Delivered(str(wishes.output or ""), wishes.apply, branch, commit, url)
+def deliver(wishes: Wishes, result: Result, taken: Snapshot, environment: Mapping[str, str], done: Delivered) -> None:
+    """In the order branch, request, working tree; the file last, since it may lie in that tree, and whatever failed before.
+
+    Raises what the parts raise; what was done before stays done, and `done` says it.
+    """
+    try:
+        if wishes.branch or wishes.request:
+            done.branch, done.commit = _branch(wishes, result, taken, environment)
+        if wishes.request:
+            done.request = _request(wishes, result, taken, done.branch, done.commit, environment)
+        if wishes.apply:
+            apply(result.diff, taken, environment)
+            done.applied = True
+    finally:
+        if wishes.output:
+            _write(wishes.output, result.diff)
+            done.output = str(wishes.output)
 
 
 def apply(diff: bytes, taken: Snapshot, environment: Mapping[str, str]) -> None:
-    """To the working tree, all of it or nothing. Raises StaleTarget when it is not what was snapshotted any more."""
-    stale = StaleTarget(
-        f"{taken.folder} has changed since the repair began: nothing was applied",
-        tip="take the diff with --output and look, or repair again",
-    )
+    """To the working tree, all of it or nothing, byte by byte as it was proven.
+
+    Raises StaleTarget when the tree is not what was snapshotted any more, OperatorError when git left another content.
+    """
     if digest_now(taken.folder, environment) != taken.tree:
-        raise stale
-    alone = {"GIT_CEILING_DIRECTORIES": str(taken.folder.parent)}
+        raise StaleTarget(
+            f"{taken.folder} has changed since the repair began: nothing was applied",
+            tip="take the diff with --output and look, or repair again",
+        )
+    wanted = apply_diff(diff, taken.files)
+    alone = {"GIT_DIR": os.devnull}  # paths are the folder's own, and nothing is converted, whatever repository it lies in
     try:
         Git(taken.folder, environment=environment).run("apply", "--whitespace=nowarn", "-", stdin=diff, extra=alone)
     except GitFailed as error:
         raise Refused(f"git apply: {error.said}", tip="take the diff with --output and look") from None
+    if other := [path for path, content in wanted.items() if _now(taken.folder / path) != content]:
+        raise OperatorError(
+            f"{taken.folder}: git apply ended well, but {', '.join(other)} is not what the fix makes of it",
+            tip="look with git diff, and apply what --output writes",
+        )
+
+
+def _now(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _write(output: Path, diff: bytes) -> None:
+    try:
+        output.write_bytes(diff)
+    except OSError as error:
+        raise OperatorError(f"--output: {output}: {error.strerror}", tip="name a file that can be written") from None
 
 
 def _branch(wishes: Wishes, result: Result, taken: Snapshot, environment: Mapping[str, str]) -> tuple[str, str]:

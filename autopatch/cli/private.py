@@ -86,15 +86,16 @@ class _Job:
             await asyncio.wait({watching, *rooms}, return_when=asyncio.FIRST_COMPLETED)
             if not watching.done():
                 raise Unavailable("autopatch", _why(rooms), tip=f"its log is {self._folder / quarters.LOG}")
-            return watching.result()
+            result = watching.result()
         except asyncio.CancelledError:
             if not await _stopped(jobs, incident, caller):
                 return Result.unbegun(self._name)
             done, _ = await asyncio.wait({watching}, timeout=UNDO_S)
-            return watching.result() if done else Result.unbegun(self._name)
+            result = watching.result() if done else Result.unbegun(self._name)
         finally:
             watching.cancel()
-            self._current.unlink(missing_ok=True)
+        self._current.unlink(missing_ok=True)  # whatever left before this may go on: the next run cancels it
+        return result
 
     async def _watch(self, jobs: "Jobs", ask: "Ask", caller: "Caller") -> Result:
         begun = await jobs.open(ask, caller)
@@ -174,10 +175,11 @@ async def _together(*starts: Awaitable[Any]) -> list[Any]:
 
 
 async def _stopped(jobs: "Jobs", incident: str, caller: "Caller") -> bool:
-    """The job may be about to begin: it is looked for a little longer. False when it did not."""
+    """The job may be about to begin: it is looked for a little longer. False when it did not. One that has ended stays so."""
     for _ in range(OPENING_TRIES):
         with suppress(NotFound):
-            await jobs.cancel(incident, caller, "stopped by a signal")
+            with suppress(ContractError):
+                await jobs.cancel(incident, caller, "stopped by a signal")
             return True
         await asyncio.sleep(OPENING_S)
     return False

@@ -73,16 +73,17 @@ def _ended(
         progress.verdict(out, result, shown.seconds)
     try:
         if fixed:
-            delivered = deliver(options.wishes, result, asked[0].snapshot, environment)
+            deliver(options.wishes, result, asked[0].snapshot, environment, delivered)
     except AutoPatchError as error:
         if not out.json:
             raise
         failed = {"error": str(error.args[0]), "tip": error.tip}
+    finally:
+        for line in delivered.lines():
+            out.say((line, "bold"))
     if out.json:
         told = {name: value for name, value in asdict(delivered).items() if value}
         out.data({**result.verdict.model_dump(mode="json"), **({"delivered": told} if told else {}), **failed})
-    for line in delivered.lines():
-        out.say((line, "bold"))
     if result.verdict.verdict == "sandbox_unavailable":
         return UNREACHABLE
     return 0 if fixed and not failed else FAILED

@@ -26,6 +26,7 @@ from services.gateway.tests.serving import Served
 CODE = "def double(x):\n    return x + x + 1\n"
 FIXED = "def double(x):\n    return x + x\n"
 DIFF = b"""\
+diff --git a/calc.py b/calc.py
 --- a/calc.py
 +++ b/calc.py
 @@ -1,2 +1,2 @@
@@ -194,7 +195,8 @@ def test_a_gateway_that_was_named_and_does_not_answer_is_exit_code_3(calc: Path,
     (["nowhere"], "nowhere is not a folder"), (["CALC", "--test", "pytest 'x"], "--test:"),
     (["CALC", "--image", "a b"], "--image"),
     (["CALC", "--issue", "x" * 8001], "--issue: 8001 characters"), (["CALC", "--test-seconds", "0"], "--test-seconds"),
-    (["CALC", "--output", "/nowhere/x.diff"], "--output"), (["CALC", "--model", "off"], "--model: the gateway's own settings"),
+    (["CALC", "--output", "/nowhere/x.diff"], "--output"), (["CALC", "--output", "."], "--output: . is a folder"),
+    (["CALC", "--model", "off"], "--model: the gateway's own settings"),
     (["CALC", "--model", "large"], "--model"), (["CALC", "--pr"], "no remote origin"),
     (["CALC", "--toolchain", "node"], "no tests"),
     ([], "REPO"), (["CALC", "--wrong"], "--wrong"),
@@ -287,6 +289,27 @@ def test_a_branch_that_is_there_already_is_told_after_the_verdict(run: Run, gate
     gateway.chassis.log.stored.clear()
     told = repair(run, gateway, str(calc), "--branch", "mine", "--json")
     assert told.exit_code == 1 and only_json(told)["verdict"] == "fixed" and "branch mine" in only_json(told)["error"]
+
+
+@pytest.mark.parametrize("given", [[], ["--json"]])
+def test_a_branch_that_cannot_be_pushed_is_told_all_the_same(
+    run: Run, gateway: Served, calc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: list[str]
+) -> None:
+    git(calc, "remote", "add", "origin", f"git@gitlab.com:{gitlab_api.PROJECT}.git")
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text("#!/bin/sh\nexit 1\n")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("AUTOPATCH_FORGE_GITLAB_TOKEN", gitlab_api.TOKEN)
+    result = repair(run, gateway, str(calc), "--pr", "--branch", "fix/double", *given)
+    made = git(calc, "rev-parse", "fix/double")
+    assert result.exit_code == 1, result.output
+    if given:
+        assert only_json(result)["delivered"] == {"branch": "fix/double", "commit": made}
+        assert only_json(result)["verdict"] == "fixed" and "git push" in only_json(result)["error"]
+    else:
+        assert f"branch fix/double at {made[:12]}" in result.stdout and "git push" in result.stderr
 
 
 def test_a_merge_request_is_opened_for_the_pushed_branch(
