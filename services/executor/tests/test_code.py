@@ -247,6 +247,21 @@ async def test_a_branch_that_a_person_went_on_with_stays_and_is_told(it: Patchab
     assert it.branches() == ["autopatch/one"] and said and "autopatch/one" in said.detail and it.runtime.release == "r1"
 
 
+@pytest.mark.parametrize("where", ["repository", "another"])
+async def test_a_branch_that_a_person_has_checked_out_stays_and_is_told(it: Patchable, tmp_path: Path, where: str) -> None:
+    await it.healed()
+    if where == "repository":
+        git(it.repository, "checkout", "-q", "autopatch/one")
+    else:
+        git(it.repository, "worktree", "add", "-q", str(tmp_path / "another"), "autopatch/one")
+    it.says(ev.NotRecovered(reason="still red", comparisons=()))
+    await it.run()
+    said = it.incident().last(ev.RolledBack)
+    assert it.branches() == ["autopatch/one"] and git(tmp_path / where, "status", "--porcelain") == ""
+    assert said and f"checked out in {tmp_path / where}" in said.detail and "git branch -D autopatch/one" in said.detail
+    assert it.story()[-1] == "rolled_back" and it.runtime.release == "r1"
+
+
 async def test_a_patch_that_cannot_be_offered_does_not_stay(it: Patchable) -> None:
     git(it.repository, "branch", "autopatch/one")
     await it.healed()

@@ -120,6 +120,43 @@ def test_a_fix_of_lines_that_are_not_committed_is_refused_with_the_remedy(reposi
     assert git(repository, "branch", "--list", "autopatch/*") == ""
 
 
+@pytest.mark.parametrize("given", ["attributes", "autocrlf"])
+def test_where_git_converts_line_ends_the_fix_is_committed_as_git_would(repository: Path, given: str) -> None:
+    if given == "attributes":
+        (repository / ".gitattributes").write_text("*.py text eol=crlf\n")
+    else:
+        git(repository, "config", "core.autocrlf", "true")
+    (repository / "calc.py").write_bytes(CODE.replace("\n", "\r\n").encode())
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "line ends")
+    assert git(repository, "status", "--porcelain") == ""
+    hunk = DIFF[DIFF.index(b" def"):]
+    made = commit(repository, diff=DIFF.replace(hunk, hunk.replace(b"\n", b"\r\n")))
+    shown = subprocess.run(["git", "show", f"{made}:calc.py"], cwd=repository, capture_output=True, check=True).stdout
+    assert shown == b"def double(x):\n    return x + x\n"
+    assert git(repository, "diff", "--name-only", "main", made) == "calc.py" and git(repository, "status", "--porcelain") == ""
+
+
+def test_line_ends_that_are_committed_stay_as_they_are(repository: Path) -> None:
+    (repository / "calc.py").write_bytes(CODE.replace("\n", "\r\n").encode())
+    git(repository, "commit", "-q", "-a", "-m", "line ends")
+    hunk = DIFF[DIFF.index(b" def"):]
+    made = commit(repository, diff=DIFF.replace(hunk, hunk.replace(b"\n", b"\r\n")))
+    shown = subprocess.run(["git", "show", f"{made}:calc.py"], cwd=repository, capture_output=True, check=True).stdout
+    assert shown == b"def double(x):\r\n    return x + x\r\n"
+
+
+def test_where_git_converts_more_than_line_ends_that_is_named_beside_what_is_not_committed(repository: Path) -> None:
+    git(repository, "config", "filter.rot.clean", "tr a-z n-za-m")
+    git(repository, "config", "filter.rot.smudge", "tr a-z n-za-m")
+    (repository / ".gitattributes").write_text("*.py filter=rot\n")
+    git(repository, "add", "--renormalize", ".")
+    git(repository, "commit", "-q", "-a", "-m", "rot")
+    with pytest.raises(Refused, match=r"not committed, or git converts its files") as refused:
+        commit(repository)
+    assert "--output" in refused.value.tip
+
+
 def test_hooks_filters_and_monitors_of_the_repository_are_not_run(repository: Path, tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     for name in ("pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-checkout", "pre-applypatch"):

@@ -28,7 +28,7 @@ def commit_on_branch(
 
     The same call gives the same commit again; `at` is its date. What the person has not committed is not in it.
     Raises OperatorError without a commit to begin from, Refused when the branch is something else already, when the diff builds
-    on what is not committed, or when it makes anything but regular files.
+    on what is not committed or what git converts, or when it makes anything but regular files.
     """
     git = Git(folder, environment=environment)
     _checked(git, base, branch)
@@ -59,15 +59,19 @@ def _checked(git: Git, base: str, branch: str) -> None:
 
 
 def _apply(git: Git, diff: bytes, own: Mapping[str, str]) -> None:
-    prefix = git.text("rev-parse", "--show-prefix").rstrip("/")
-    directory = (f"--directory={prefix}",) if prefix else ()
-    try:
-        git.run("apply", "--cached", "--whitespace=nowarn", "--no-ignore-whitespace", *directory, "-", stdin=diff, extra=own)
-    except GitFailed as error:
-        raise Refused(
-            f"the fix builds on changes that are not committed: {error.said}",
-            tip="commit them (git commit), then repair again, or take the diff with --output",
-        ) from None
+    """As it is, else with plain ends of lines: where git converts them, the working tree has others than the commit."""
+    prefix, said = git.text("rev-parse", "--show-prefix").rstrip("/"), list[str]()
+    options = ("--cached", "--whitespace=nowarn", "--no-ignore-whitespace", *((f"--directory={prefix}",) if prefix else ()))
+    for tried in dict.fromkeys((diff, diff.replace(b"\r\n", b"\n"))):
+        try:
+            git.run("apply", *options, "-", stdin=tried, extra=own)
+            return
+        except GitFailed as error:
+            said.append(error.said)
+    raise Refused(
+        f"the fix builds on changes that are not committed, or git converts its files (.gitattributes, core.autocrlf): {said[0]}",
+        tip="take the diff with --output, or commit them (git commit), then repair again",
+    )
 
 
 def _only_files(git: Git, base: str, tree: str) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
 
 from autopatch.chassis.chassis import Blobs
 from autopatch.chassis.telemetry import span, trace_id
@@ -43,7 +42,7 @@ class Offers:
         return f"branch {branch} at {commit[:12]}"
 
     async def withdrawn(self, incident: Incident, plan: Plan) -> str:
-        """Removes the branch if it still is as it was made. Raises OperatorError, Refused, Unavailable."""
+        """Removes the branch if it still is as it was made and nobody is on it. Raises OperatorError, Refused, Unavailable."""
         found = await self._found(incident, plan)
         return await asyncio.to_thread(_removed, *found, incident, plan) if found else ""
 
@@ -63,25 +62,22 @@ def _commit(target: Target, patch: Patch, incident: Incident, plan: Plan) -> str
         f"Mend {', '.join(patch.action.files)}", f"{incident.opened.title}\n\n{plan.basis.kind}: {plan.basis.why}",
         incident=incident.id, trace=trace_id(incident.log[0].headers),
     )
-    branch = branch_of(incident, plan)
-    return commit_on_branch(git.folder, diff, patch.action.base, branch, message, at=_claimed(incident), environment=ENVIRONMENT)
+    branch, claim = branch_of(incident, plan), incident.last_stored(ev.Applying)
+    assert claim
+    at = claim.envelope.at
+    return commit_on_branch(git.folder, diff, patch.action.base, branch, message, at=at, environment=ENVIRONMENT)
 
 
 def _removed(target: Target, patch: Patch, incident: Incident, plan: Plan) -> str:
     git, branch = repository_of(target), branch_of(incident, plan)
-    reference = f"refs/heads/{branch}"
+    reference, stays = f"refs/heads/{branch}", f"branch {branch} stays, though its patch is not validated"
     if not git.ask("rev-parse", "--verify", "--quiet", reference):
         return ""
+    if there := git.text("for-each-ref", "--format=%(worktreepath)", reference):
+        raise Refused(f"{stays}: it is checked out in {there}", tip=f"git switch there, then git branch -D {branch}")
     commit = _commit(target, patch, incident, plan)
     try:
         git.run("update-ref", "-d", reference, commit)
     except GitFailed as error:
-        raise Refused(f"branch {branch} stays, though its patch is not validated: {error.said}") from None
+        raise Refused(f"{stays}: {error.said}") from None
     return f"branch {branch} removed"
-
-
-def _claimed(incident: Incident) -> datetime:
-    """When the patch was claimed."""
-    claim = incident.last_stored(ev.Applying)
-    assert claim
-    return claim.envelope.at
