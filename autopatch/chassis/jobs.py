@@ -7,10 +7,10 @@ from autopatch.chassis.chassis import Blobs
 from autopatch.chassis.room import Reject
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
-from autopatch.contract.code import CodeJob, Reports
+from autopatch.contract.code import CodeJob, Report, Reports
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
-from autopatch.repair.judging import Baseline, expected
+from autopatch.repair.judging import Baseline, clearest, expected
 from autopatch.repair.tree import read_archive
 
 
@@ -28,12 +28,18 @@ async def paths_of(blobs: Blobs, job: CodeJob) -> Collection[str]:
 
 
 async def baseline_of(blobs: Blobs, incident: Incident) -> Baseline:
-    """By the runs that reproduced the fault. Raises Reject without them, Unavailable."""
+    """By the runs that reproduced the fault. Raises as `red_of` does."""
+    return (await red_of(blobs, incident))[0]
+
+
+async def red_of(blobs: Blobs, incident: Incident) -> tuple[Baseline, Report]:
+    """What the runs that reproduced the fault teach, and one that stands for them. Raises Reject without them, Unavailable."""
     found = incident.last(ev.Reproduced)
     if found is None or found.tests is None or found.tests.report is None:
         raise Reject(f"incident {incident.id} has no runs that reproduced its fault")
-    known = Reports.model_validate_json(await blobs.get(found.tests.report))
-    return expected(known.reports, await paths_of(blobs, job_of(incident)))
+    runs = Reports.model_validate_json(await blobs.get(found.tests.report)).reports
+    baseline = expected(runs, await paths_of(blobs, job_of(incident)))
+    return baseline, clearest(runs, baseline)
 
 
 def patch_of(incident: Incident) -> PatchCode:

@@ -16,9 +16,10 @@ NAMED = 3
 class Baseline:
     """What several runs of the unchanged copy have in common. Ids of tests, each kind sorted.
 
-    `failing` failed in every run, `passing` passed in every run; `flaky` did now this and now that, or was not always reported;
-    `skipped` never ran: skipped, or stopped by something that the environment lacks. Only `red` may be repaired. `failing` may
-    hold a whole file (its tests could not be read), and may be empty for red when a fault kept every test from being found.
+    `failing` failed in every run, `passing` passed in every run that came so far; `flaky` did now this and now that, or was not
+    always reported; `skipped` never ran: skipped, or stopped by something that the environment lacks. Only `red` may be repaired.
+    `failing` may hold a whole file, module or class (its tests could not be read or set up), and may be empty for red when a
+    fault kept every test from being found.
     """
 
     verdict: Literal["red", "green", "flaky", "environment_error"]
@@ -43,20 +44,34 @@ class Judged:
 def expected(reports: Sequence[Report], own: Collection[str] = ()) -> Baseline:
     """What runs of the unchanged copy agree on. No reports at all is an environment error: nothing was seen.
 
+    Runs that were cut off do not count where two or more were not; what a cut one did not reach says nothing of a test.
     `own` are the repository's paths, if known: a module that cannot be imported is then told from one that is not installed.
     """
     usable = [r for r in reports if r.ended != "lost"]
+    whole = [r for r in usable if _whole(r)]
+    usable = whole if len(whole) >= 2 else usable
     if not usable:
         return Baseline("environment_error", f"no run came to an end: {_problem(reports)}" if reports else "no test was run")
     ids = sorted({case.id for report in usable for case in report.cases})
-    runs = {test: [outcome(report, test) for report in usable] for test in ids}
+    runs = {test: [o for report in usable if (o := outcome(report, test)) or _whole(report)] for test in ids}
     lacking = {test for test in ids if all(lacking_in(report, test, own) for report in usable)}
-    failing = tuple(t for t in ids if t not in lacking and all(o in RED for o in runs[t]))
+    seen = {test for test in ids if len(runs[test]) == len(usable)}  # red once may be chance
+    failing = tuple(t for t in ids if t in seen - lacking and all(o in RED for o in runs[t]))
     passing = tuple(t for t in ids if all(o == "passed" for o in runs[t]))
     skipped = tuple(t for t in ids if t in lacking or all(o == "skipped" for o in runs[t]))
     flaky = tuple(t for t in ids if t not in {*failing, *passing, *skipped})
     verdict, reason = _verdict(usable, failing, passing, flaky, sorted(lacking), own)
     return Baseline(verdict, reason, failing, passing, flaky, skipped)
+
+
+def _whole(report: Report) -> bool:
+    """Did it come to its end? The one test that a command without test ids is takes as long as its run may."""
+    return report.ended == "finished" or any(case.id == COMMAND for case in report.cases)
+
+
+def clearest(reports: Sequence[Report], baseline: Baseline) -> Report:
+    """The run that stands for all: one that came to its end, with the fewest tests that differ between runs."""
+    return min(reports, key=lambda report: (not _whole(report), sum(case.id in baseline.flaky for case in report.cases)))
 
 
 def _verdict(
@@ -123,12 +138,16 @@ def _fault(
 
 def outcome(report: Report, test: str) -> TestOutcome | None:
     """What became of a test: the worst if it was reported more than once, and of a file without a report its tests' worst."""
-    inside = (f"{test}::", f"{test} > ", f"{test}.")
-    found = [c.outcome for c in report.cases if c.id == test] or [c.outcome for c in report.cases if c.id.startswith(inside)]
+    found = [c.outcome for c in report.cases if c.id == test] or [c.outcome for c in report.cases if within(c.id, test)]
     order: tuple[TestOutcome, ...] = ("error", "timed_out", "failed", "skipped", "passed")
     if found and set(found) == {"skipped", "passed"} and not any(c.id == test for c in report.cases):
         return "passed"
     return next((o for o in order if o in found), None)
+
+
+def within(test: str, whole: str) -> bool:
+    """Is it this very test, or one of this file, module or class?"""
+    return test == whole or test.startswith((f"{whole}::", f"{whole} > ", f"{whole}."))
 
 
 def table(report: Report, ref: BlobRef | None = None) -> TestTable:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from autopatch.contract import events as ev
-from autopatch.contract.code import Report, Reports, TestTable
+from autopatch.contract.code import Reports, TestTable
 from autopatch.contract.evidence import BlobRef
 from autopatch.repair.judging import RED, Baseline, judge, named, outcome, table
 
@@ -12,8 +12,9 @@ Fit = Callable[[TestTable], TestTable]
 
 def reproduced(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Fit) -> ev.Event:
     """Red when tests failed in every run. The run that is shown is the one with the fewest other failures, else with the most."""
-    pick = min if baseline.verdict == "red" else max
-    shown = fit(table(pick(ran.reports, key=_failures), ref)) if ran.reports else TestTable(report=ref)
+    whole = [report for report in ran.reports if report.ended == "finished"] or ran.reports
+    order = sorted(whole, key=lambda report: (sum(case.outcome in RED for case in report.cases), bool(report.problem)))
+    shown = fit(table(order[0 if baseline.verdict == "red" else -1], ref)) if whole else TestTable(report=ref)
     if baseline.verdict == "red" and sum(report.ended != "lost" for report in ran.reports) < 2:
         reason = "one run took all the time that there is, and red once may be chance: nothing is changed; let it run fewer tests"
         return ev.NotReproduced(kind="environment_error", reason=reason, tests=shown)
@@ -36,7 +37,3 @@ def judged(baseline: Baseline, ran: Reports, ref: BlobRef, fit: Fit) -> ev.Event
         return ev.NotRecovered(reason=reason, tests=shown)
     verdict = judge(baseline, changed)
     return ev.Recovered(tests=shown) if verdict.ok else ev.NotRecovered(reason=verdict.reason, tests=shown)
-
-
-def _failures(report: Report) -> tuple[int, bool]:
-    return sum(case.outcome in RED for case in report.cases), bool(report.problem)

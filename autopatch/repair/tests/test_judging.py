@@ -48,6 +48,31 @@ def test_a_test_that_is_not_reported_in_every_run_is_flaky() -> None:
     assert expected([run(a="failed", b="passed"), run(a="failed")]).flaky == (f"{T}::b",)
 
 
+NINE: dict[str, TestOutcome] = {f"t{n}": "passed" for n in range(9)}
+FULL = run(**NINE, bad="failed")
+CUT = run(t0="passed", t1="passed", t2="timed_out").model_copy(update={"ended": "timed_out", "exit_code": None})
+
+
+@pytest.mark.parametrize("runs", [[*[FULL] * 9, CUT], [CUT, FULL, FULL]])
+def test_what_a_run_that_was_cut_off_did_not_reach_is_not_flaky(runs: list[Report]) -> None:
+    baseline = expected(runs)
+    assert (baseline.verdict, baseline.failing, len(baseline.passing), baseline.flaky) == ("red", (f"{T}::bad",), 9, ())
+    assert not judge(baseline, run(**{**NINE, "t8": "failed"}, bad="passed")).ok
+
+
+def test_of_one_whole_run_and_one_that_was_cut_off_what_both_do_not_deny_is_expected() -> None:
+    baseline = expected([run(a="failed", b="passed", c="failed"), run(a="failed").model_copy(update={"ended": "timed_out"})])
+    assert (baseline.failing, baseline.passing) == ((f"{T}::a",), (f"{T}::b",))
+    assert baseline.flaky == (f"{T}::c",), "red once may be chance"
+
+
+def test_a_test_that_takes_too_long_now_and_then_is_flaky_and_so_is_a_command() -> None:
+    assert expected([run(a="failed", b="passed"), run(a="failed", b="timed_out")]).flaky == (f"{T}::b",)
+    ok = Report(ended="finished", exit_code=0, cases=(code.TestCase(id="command", outcome="passed"),))
+    slow = Report(ended="timed_out", cases=(code.TestCase(id="command", outcome="timed_out"),))
+    assert expected([ok, ok, slow]).flaky == ("command",)
+
+
 @pytest.mark.parametrize("report", [
     Report(ended="finished", exit_code=5, problem="no tests were collected"),
     Report(ended="finished", exit_code=127, problem="pytestx is not in the image"),

@@ -1,7 +1,7 @@
 """Jobs: what runs of tests, coverage and knowledge say is scripted; localising itself is real."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -317,8 +317,9 @@ async def test_a_reproduction_without_runs_is_a_dead_letter() -> None:
     case = Case()
     heard = await case.heard()
     envelope = heard.stored.envelope.model_copy(update={"data": ev.Reproduced(signal="tests", checks=())})
+    stored = Stored(2, envelope)
     with pytest.raises(Reject):
-        await case.localiser.diagnose(Heard(heard.incident, Stored(2, envelope)))
+        await case.localiser.diagnose(Heard(replace(heard.incident, log=(heard.incident.log[0], stored)), stored))
 
 
 def test_suspicion_is_one_for_a_lone_certain_place_and_shared_by_equals() -> None:

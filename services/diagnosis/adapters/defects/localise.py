@@ -5,18 +5,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.jobs import job_of, red_of
 from autopatch.chassis.llm.settings import Mode
 from autopatch.chassis.outline import known
 from autopatch.chassis.outlines import outlines
 from autopatch.chassis.redaction import redact
-from autopatch.chassis.room import Heard, Reject
+from autopatch.chassis.room import Heard
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.code import Covered, Place, Places, Report, Reports
 from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import ModelUse, Similar, TargetState
 from autopatch.contract.requests import Found, IndexCode, Indexed, RanTests, RunTests, Search
-from autopatch.repair.judging import Baseline, expected
+from autopatch.repair.judging import Baseline
 from autopatch.repair.localise import places
 from autopatch.repair.tree import Tree, read_archive
 from services.diagnosis.adapters.defects import telling
@@ -46,14 +47,9 @@ class Localiser:
 
     async def diagnose(self, heard: Heard) -> Sequence[ev.Event]:
         """Raises Unavailable when the sandbox is away; missing knowledge or coverage is only noted."""
-        incident, job = heard.incident, heard.incident.opened.job
-        shown = heard.event.tests if isinstance(heard.event, ev.Reproduced) else None
-        if job is None or shown is None or shown.report is None:
-            raise Reject(f"incident {incident.id} has no runs of its tests to localise by")
-        runs = Reports.model_validate_json(await self._chassis.blobs.get(shown.report)).reports
+        incident, job = heard.incident, job_of(heard.incident)
+        baseline, report = await red_of(self._chassis.blobs, incident)
         tree = await asyncio.to_thread(read_archive, await self._chassis.blobs.get(job.snapshot))
-        baseline = expected(runs, tree)
-        report = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
         seen = await self._gathered(incident.id, Seen(job, report, baseline.failing), baseline)
         with span("localise") as current:
             found = (await asyncio.to_thread(

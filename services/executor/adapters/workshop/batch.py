@@ -123,7 +123,10 @@ def _is_done(outcome: Outcome) -> bool:
 
 
 def _reports(outcome: Outcome) -> Iterator[Report]:
-    """What process 1 told, and of a container that died the run that it died of."""
+    """What process 1 told, and of a container that died the run that it died of.
+
+    Killed (137) without a word about memory, a candidate is taken to have used it up; a run of the unchanged copy is lost.
+    """
     open_run: dict[str, Any] | None = {"begin": "", "run": 0}
     for said in _said(outcome):
         if "begin" in said:
@@ -134,7 +137,7 @@ def _reports(outcome: Outcome) -> Iterator[Report]:
         elif "done" in said:
             return
     if open_run is not None:
-        memory = "memory" in outcome.why or outcome.exit_code == 137
+        memory = "memory" in outcome.why or (outcome.exit_code == 137 and open_run["begin"])
         why = outcome.why or f"exit code {outcome.exit_code}"
         last = redaction.redact(outcome.stderr.strip()[-500:])
         yield Report(

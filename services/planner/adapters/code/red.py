@@ -7,7 +7,7 @@ from autopatch.chassis.redaction import redact
 from autopatch.chassis.telemetry import span
 from autopatch.contract.code import CodeJob, Covered, Report, Reports
 from autopatch.contract.requests import RanTests, RunTests, Snapped, Snapshot
-from autopatch.repair.judging import Baseline, expected, named
+from autopatch.repair.judging import Baseline, clearest, expected, named, within
 from autopatch.repair.localise import places
 from autopatch.repair.tree import read_archive
 from services.planner.adapters.gate.case import Case, failed_keys
@@ -43,7 +43,7 @@ async def case_of(chassis: Chassis, question: Question, attached: dict[str, str]
         current.set_attribute("reason", redact(why or baseline.reason)[:300])
     if why:
         raise Sound(why)
-    red = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
+    red = clearest(runs, baseline)
     covered = await _covered(chassis, incident.id, job, baseline)
     found = (await asyncio.to_thread(places, tree, red, covered, baseline))[:PLACES]
     if not found:
@@ -56,9 +56,14 @@ def not_red(baseline: Baseline, attached: tuple[str, ...], job: CodeJob) -> str:
     """Why there is nothing to repair by; '' when there is. Every attached file must have a test that fails."""
     if baseline.verdict != "red":
         return f"the tests of commit {job.commit[:12]} are not red: {baseline.reason}"
-    silent = [path for path in attached if not any(test.startswith(path) for test in baseline.failing)]
+    silent = [path for path in attached if not any(_of(path, test) for test in baseline.failing)]
     passes = f"{', '.join(silent)}, which the runbook attaches, passes on commit {job.commit[:12]}"
     return f"{passes}: the fault is not what it shows" if silent else ""
+
+
+def _of(path: str, test: str) -> bool:
+    """Is it a test of this file? unittest names its tests by module."""
+    return within(test, path) or within(test, path.removesuffix(".py").replace("/", "."))
 
 
 async def _covered(chassis: Chassis, incident_id: str, job: CodeJob, baseline: Baseline) -> tuple[Covered, ...]:

@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from autopatch.chassis import jobs
 from autopatch.chassis.chassis import Chassis
 from autopatch.chassis.room import Reject
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
-from autopatch.contract.code import CodeJob, Place, Places, Report, Reports
+from autopatch.contract.code import CodeJob, Place, Places, Report
 from autopatch.contract.errors import ContractError
-from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.repair.applying import EditError, apply_answer
 from autopatch.repair.diffs import apply_diff
-from autopatch.repair.judging import Baseline, expected
+from autopatch.repair.judging import Baseline
 from autopatch.repair.paths import is_test
 from autopatch.repair.tree import Files, read_archive
 from services.planner.adapters.gate.candidate import Changes, key_of
@@ -66,26 +66,22 @@ class Ground:
 
 async def load(chassis: Chassis, incident: Incident, failures: tuple[Failure, ...]) -> Case:
     """Raises Reject when the log does not hold what a job's has, Unavailable when the object store does not answer."""
-    job, diagnosed, reproduced = incident.opened.job, incident.last(ev.Diagnosed), incident.last(ev.Reproduced)
-    if job is None or diagnosed is None or reproduced is None or reproduced.tests is None or reproduced.tests.report is None:
+    job, diagnosed = jobs.job_of(incident), incident.last(ev.Diagnosed)
+    if diagnosed is None:
         raise Reject(f"incident {incident.id} has no diagnosis of runs of its tests")
-    runs = Reports.model_validate_json(await chassis.blobs.get(reproduced.tests.report)).reports
+    baseline, red = await jobs.red_of(chassis.blobs, incident)
     tree = await asyncio.to_thread(read_archive, await chassis.blobs.get(job.snapshot))
-    baseline = expected(runs, tree)
     if baseline.verdict != "red":
         raise Reject(f"the tests of incident {incident.id} are not red: {baseline.reason}")
-    places: tuple[Place, ...] = ()
-    if diagnosed.places is not None:
-        places = Places.model_validate_json(await chassis.blobs.get(diagnosed.places)).places
+    places = Places.model_validate_json(await chassis.blobs.get(diagnosed.places)).places if diagnosed.places else ()
     failed = await failed_keys(chassis, tree, failures)
-    red = min(runs, key=lambda run: sum(case.id in baseline.flaky for case in run.cases))
     return Case(incident, job, tree, baseline, red, places, diagnosed, failures, failed)
 
 
 async def diff_of(chassis: Chassis, actions: Sequence[object]) -> bytes | None:
     """The diff of a plan that patches code, None for any other. Raises Unavailable."""
     patch = next((action for action in actions if isinstance(action, PatchCode)), None)
-    return None if patch is None else await chassis.blobs.get(BlobRef(name=patch.diff, size=0, digest=patch.diff))
+    return None if patch is None else (await jobs.diff_of(chassis.blobs, patch))[1]
 
 
 async def failed_keys(chassis: Chassis, tree: Files, failures: Sequence[Failure]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from autopatch.chassis.telemetry import span
+from autopatch.chassis.telemetry import annotate, span
 from autopatch.contract.code import Place
 from autopatch.contract.errors import Unavailable
 from autopatch.repair.ranking import Survivor, change_size, lifts_constants, probe_inputs, rank
@@ -17,7 +17,6 @@ from services.planner.adapters.gate.trials import Gate
 
 DISAGREE = "changes that pass the tests disagree on generated inputs"
 LIFTED = "it holds constants that only the tests hold"
-SHOWN = 5
 PROBED = 8  # changes that are told apart by generated inputs at most; more are not looked at
 
 
@@ -52,15 +51,14 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
         spoken = {key_of(one.candidate.changes) for one in passed if one.candidate.origin == "model"}
         alike = [one for one in order if one is first or (one.fingerprint and one.fingerprint == first.fingerprint)]
         backed = any(key_of(by_id[one.id].candidate.changes) in spoken for one in alike)
-        current.set_attribute("order", [f"{one.id} {one.description[:120]}" for one in order])
-        current.set_attribute("fingerprints", len(set(prints.values())))
-        current.set_attribute("weak", weak)
+        told = [f"{one.id} {one.description[:120]}" for one in order]
+        annotate(current, order=told, fingerprints=len(set(prints.values())), weak=weak)
     return Ranked(tuple(by_id[one.id] for one in order), weak, backed)
 
 
 def left_to_a_person(found: Ranked, tally: Tally) -> Ranked:
     """Doubtful edits are wrong too often to be taken unasked; they are told. What is left is empty, and says why."""
-    told = "; ".join(one.candidate.description[:200] for one in found.order[:SHOWN])
+    told = "; ".join(one.candidate.description[:200] for one in found.order[:5])
     tally.notes.append(f"{found.weak}, so a person must choose: {told}")
     return Ranked(weak=found.weak)
 
@@ -72,9 +70,8 @@ def weakness(order: Sequence[Survivor]) -> str:
     prints = {one.fingerprint for one in order}
     if len(prints) > 1:
         return DISAGREE
-    if len(order) > 1 and prints == {()}:
-        return "several different changes pass the tests, and nothing tells them apart"
-    return ""
+    untold = len(order) > 1 and prints == {()}
+    return "several different changes pass the tests, and nothing tells them apart" if untold else ""
 
 
 def _survivor(case: Case, one: Tried, prints: Mapping[str, tuple[str, ...]]) -> Survivor:

@@ -13,8 +13,7 @@ from services.planner.adapters.gate.case import Case
 from services.planner.adapters.gate.choosing import Ranked
 from services.planner.adapters.gate.tally import Tally, described
 
-REASON_LENGTH = 3000
-REJECTED = 12
+REASON_LENGTH, REJECTED = 3000, 12
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,17 @@ def planned(case: Case, outcome: Outcome, diff: str, use: ModelUse) -> ev.Planne
 def nothing_found(case: Case, outcome: Outcome, use: ModelUse) -> ev.Escalated:
     """What was tried, how near it came, and what would help."""
     model = use.model or "the model"
-    reason = f"no change heals the failing tests: {outcome.tally.told(model)}"
-    unsure = bool(outcome.ranked.weak)
-    if unsure:
-        reason = f"none of the changes that heal the failing tests is sure to be right: {outcome.tally.told(model)}"
+    found = "no change heals the failing tests"
+    if outcome.ranked.weak:
+        found = "none of the changes that heal the failing tests is sure to be right"
     elif outcome.speechless:
-        reason = f"none of {outcome.tally.answers} answers of {model} could be applied: {outcome.tally.told(model)}"
+        found = f"none of {outcome.tally.answers} answers of {model} could be applied"
+    reason = f"{found}: {outcome.tally.told(model)}"
     if case.failures:
         reason += f". Failed before: {'; '.join(f'{f.plan.summary}: {f.why}' for f in case.failures)}"
     if use.mode == "off":
         reason += ". What would help: a model (AUTOPATCH_LLM_MODE)"
     return ev.Escalated(
         reason=redact(reason)[:REASON_LENGTH], room="planner", model=use,
-        kind="format_error" if outcome.speechless and not unsure else "no_fix_found",
+        kind="format_error" if outcome.speechless and not outcome.ranked.weak else "no_fix_found",
     )

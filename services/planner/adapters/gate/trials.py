@@ -30,8 +30,7 @@ class Gate:
     """The same for candidates of every origin."""
 
     def __init__(self, chassis: Chassis, case: Case) -> None:
-        self._chassis = chassis
-        self._case = case
+        self._chassis, self._case = chassis, case
         failing = case.baseline.failing
         self._at_once = len(case.baseline.passing) <= FEW
         asked = (*failing, *case.baseline.passing) if self._at_once else failing
