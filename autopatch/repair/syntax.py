@@ -2,12 +2,14 @@
 
 import ast
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from autopatch.repair.matching.lines import Lines, split
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = Function | ast.ClassDef
+_BINDING = Definition | ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign
 _CUTS = 60
 """Lines that may be prose behind code."""
 
@@ -60,21 +62,54 @@ def start_of(node: ast.stmt) -> int:
 
 
 def with_what_it_needs(text: str, answer: ast.Module, new: Definition, theirs: Lines) -> tuple[str, tuple[str, ...]]:
-    """Adds the answer's imports, helpers and constants that the new function uses and the file does not have."""
+    """Adds the answer's imports, helpers and constants that the new function uses and the file does not have.
+
+    What is made by calling the new function only shows how it is used.
+    """
     try:
         file = parse_python(text)
     except SyntaxError:
         return text, ()
-    bound = {name for node in file.body for name in _bound(node)}
-    used = {node.id for node in ast.walk(new) if isinstance(node, ast.Name)}
+    bound, used = _top(file), _reads(new)
     needed: list[ast.stmt] = []
     for node in reversed(answer.body):
-        names = set(_bound(node))
-        if names & used - bound and not any(inner is new for inner in ast.walk(node)):
+        reads = _reads(node)
+        shows = new.name in reads and not isinstance(node, Definition)
+        if set(_bound(node)) & used - bound and not shows and not any(inner is new for inner in ast.walk(node)):
             needed.insert(0, node)
-            used |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+            used |= reads
     notes = tuple(f"{', '.join(sorted(set(_bound(node)) - bound))}: added, the answer brings it along" for node in needed)
     return (_with_statements(text, file, needed, theirs) if needed else text), notes
+
+
+def _reads(node: ast.AST) -> set[str]:
+    """Names that it takes from around it: those that it reads, but for what a function binds itself. Of a class, each part's."""
+    if isinstance(node, ast.ClassDef):
+        return {name for part in ast.iter_child_nodes(node) for name in _reads(part)}
+    read, own, common = set[str](), set[str](), set[str]()
+    for inner in ast.walk(node):
+        match inner:
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+                own.add(name)
+            case ast.Global(names=names):
+                common |= {*names}
+            case ast.stmt() if isinstance(inner, Definition | ast.Import | ast.ImportFrom) and inner is not node:
+                own |= {*_bound(inner)}
+            case _:
+                pass
+    return (read - own | common) if isinstance(node, Function) else read
+
+
+def loses(old: ast.Module, new: ast.Module) -> bool:
+    """Lacks the new one a name that the old one's top binds, or a statement there that binds none, such as the docstring?"""
+    kinds = [Counter(type(node) for node in tree.body if not isinstance(node, _BINDING)) for tree in (old, new)]
+    return bool(_top(old) - _top(new) or kinds[0] - kinds[1])
+
+
+def _top(tree: ast.Module) -> set[str]:
+    return {name for node in tree.body for name in _bound(node)}
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:

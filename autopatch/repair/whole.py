@@ -11,7 +11,7 @@ from autopatch.repair.matching.lines import split
 from autopatch.repair.paths import untouchable
 from autopatch.repair.replacing import Draft, target
 from autopatch.repair.splicing import replace_lines, splice_lines, splice_python
-from autopatch.repair.syntax import Definition, as_far_as_python, definitions, parse_python, parses
+from autopatch.repair.syntax import Definition, as_far_as_python, definitions, loses, parse_python, parses
 
 ALIKE = 0.4
 """Least similarity of lines (difflib ratio, 0 to 1) at which code without definitions passes for the whole file."""
@@ -98,23 +98,26 @@ def _put(draft: Draft, path: str, code: Code) -> None:
 
 
 def _python(path: str, text: str, code: str) -> tuple[str, tuple[str, ...]]:
-    """A whole file when all that the file defines is there, else the functions and classes that it holds."""
+    """A whole file when all that the file's top binds and does is there, else the functions and classes that it holds."""
     try:
-        new = dict(definitions(parse_python(code)))
+        answer = parse_python(code)
     except SyntaxError as error:
         raise EditError("syntax", f"{path}: the new code does not parse, line {error.lineno} of it: {error.msg}") from error
     try:
-        old = dict(definitions(parse_python(text)))
+        file = parse_python(text)
     except SyntaxError:
         return _whole_file(path, text, code), ()
-    tops = {name for name in old if "." not in name}
-    if tops <= set(new) and (tops or not new) and not _lost_methods(old, new):
+    old, new = dict(definitions(file)), dict(definitions(answer))
+    if not (old or new) or (old and not loses(file, answer) and not _lost_methods(old, new)):
         return _whole_file(path, text, code), ()
-    notes: tuple[str, ...] = ()
+    notes, spliced = tuple[str, ...](), text
     for name in _to_splice(path, old, new):
-        text, more = splice_python(text, name, code)
+        spliced, more = splice_python(spliced, name, code)
         notes += more
-    return text, notes
+    if spliced == text:
+        raise EditError("unchanged", f"{path}: its functions come back as they were, and it is not the whole file",
+        feedback="Change a function, or write the whole file with all that stands around its functions.")
+    return spliced, notes
 
 
 def _lost_methods(old: dict[str, Definition], new: dict[str, Definition]) -> list[str]:

@@ -20,6 +20,25 @@ def block(search: str, replace: str, name: str = PATH) -> str:
 BLOCK = block("    total = a - b", "    total = a + b")
 
 
+SCRIPT = b'''"""Greets."""
+import sys
+
+NAMES = ("ann", "bob")
+
+
+def first(names):
+    return names[1]
+
+
+def main():
+    print(first(NAMES), file=sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
+'''
+MENDED = SCRIPT.replace(b"names[1]", b"names[0]")
+FUNCTIONS = MENDED.decode()[MENDED.index(b"def first"):MENDED.index(b"\n\nif __name__")]
 TWINS = b"class A:\n    def up(self):\n        self.n += 1\n\n    def on(self):\n        self.n += 1\n"
 DIFF = "--- a/src/calc.py\n+++ b/src/calc.py\n@@ -6 +6 @@\n-    total = a - b\n+    total = a + b\n"
 
@@ -180,6 +199,18 @@ MORE = {
     "a fence that is not closed": Case(FENCED),
     "a whole file between blank lines": Case(
         f"```python\n{FIXED.decode()}```\n", b"\n\n" + FIXED + b"\n \n", b"\n\n" + CALC + b"\n \n"),
+    "every function of a file, and nothing around them": Case(f"```python\n{FUNCTIONS}```\n", MENDED, SCRIPT),
+    "a whole file without its docstring": Case(f"```python\n{MENDED.decode().partition(chr(10))[2]}```\n", MENDED, SCRIPT),
+    "a whole file without what starts it": Case(
+        f"```python\n{MENDED.decode().partition('if __name__')[0]}```\n", MENDED, SCRIPT),
+    "a whole file of which only a constant is other": Case(
+        f"```python\n{SCRIPT.decode().replace('bob', 'eve')}```\n", SCRIPT.replace(b"bob", b"eve"), SCRIPT),
+    "a script without functions that loses a name": Case(
+        "```python\nn = 3\nprint(n)\nprint(n + 1)\n```", b"n = 3\nprint(n)\nprint(n + 1)\n",
+        b"k = 1\nn = 3\nprint(n)\nprint(n - k)\n"),
+    "functions as they were, and a constant that is other, and no docstring": Case(
+        f"```python\n{SCRIPT.decode().replace('bob', 'eve').partition(chr(10))[2]}```\n", None, SCRIPT, "unchanged",
+        says=("whole file",)),
     "commands beside the code": Case(
         "```bash\npytest -q\n```\n" + f"```python\n{FIXED.decode()}```\n```\n$ pytest\n2 passed\n```\n"),
     "code that leaves code out": Case("```python\nimport os\n\n\ndef add(a, b):\n    return a + b\n\n\n# ... rest unchanged\n```",

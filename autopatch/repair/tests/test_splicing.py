@@ -99,6 +99,12 @@ CASES = {
     "what is not used is not": Case(
         "sub", "import re\n\ndef sub(a, b): return a - b\n\ndef other(): pass\n\nprint(sub(1, 2))", "return a + b",
         "return a - b"),
+    "lines that show its use are not brought along": Case(
+        "add", "def add(a, b):\n    # the sum\n    total = a + b\n\n    return total\n\na = 1\ntotal = add(a, 2)\nprint(total)",
+        "a - b", "a + b"),
+    "nor what is made of it, although it reads that": Case(
+        "add", "def add(a, b):\n    # the sum\n    total = a + known.get(b, b)\n\n    return total\n\nknown = {1: add(1, 1)}",
+        "a - b", "a + known.get(b, b)"),
     "prose behind": Case("sub", "def sub(a, b): return a - b\n\nThe sign was wrong, sorry.", "return a + b", "return a - b",
         (), "{}"),
     "an example in a second block": Case(
@@ -144,6 +150,23 @@ def test_tabs_stay_tabs_in_a_latin_1_file_without_a_last_newline() -> None:
     answer = "```python\ndef f(self, x):\n    if not x:\n        return 1\n    return 2\n```"
     assert apply_answer(answer, {"m.py": before}, [], function=("m.py", "A.f")).changes == {"m.py": before.replace(b"if x",
         b"if not x")}
+
+
+@pytest.mark.parametrize(("code", "brought"), [
+    ("import re\n\n\ndef sub(a, b):\n    global last\n    last = a - b\n    return last\n\n\nlast = 0", "last"),
+    ("def sub(a, b):\n    memory[a] = a - b\n    return memory[a]\n\n\nmemory = {}", "memory"),
+    ("def half(a):\n    return sub(a, a / 2)\n\n\ndef sub(a, b):\n    return half(a) if b is None else a - b", "half"),
+])
+def test_what_a_function_reads_from_around_it_is_brought_along(code: str, brought: str) -> None:
+    edited = apply_answer(f"```python\n{code}\n```", {"m.py": FILE.encode()}, ["m.py"], function=("m.py", "sub"))
+    assert edited.notes == (f"m.py: {brought}: added, the answer brings it along",)
+
+
+def test_what_a_method_calls_is_brought_along_although_another_ones_argument_has_its_name() -> None:
+    before = b"class A:\n    def f(self):\n        return 0\n\n    def g(self):\n        return 1\n"
+    code = "def one(): return 1\n\n\nclass A:\n    def f(self, one): return one\n\n    def g(self): return one()"
+    edited = apply_answer(f"```python\n{code}\n```", {"m.py": before}, ["m.py"], function=("m.py", "A"))
+    assert b"def one()" in edited.changes["m.py"]
 
 
 REFUSED = {
