@@ -3,6 +3,7 @@
 import re
 
 from autopatch.contract.errors import ContractError
+from autopatch.repair.localise import says_generated
 from autopatch.repair.tree import text_of
 
 LARGEST = 256 * 1024
@@ -13,12 +14,7 @@ FOLDERS = frozenset({
 })
 LOCKS = frozenset({"package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "go.sum", "bun.lockb"})
 SUFFIXES = (".lock", ".map", ".min.css", ".min.js", ".min.mjs", ".snap", ".svg")
-_GENERATED = re.compile(
-    r"^[ \t\"']*(?:#|//|/\*|\*|--|;|%|<!--).*"
-    r"(?:\bDO NOT (?:EDIT|MODIFY)\b|@generated\b|\bauto-?generated (?:by|from|file|code)\b)", re.M | re.I,
-)
 _CONTROL = re.compile(r"[\0-\x08\x0e-\x1f\x7f]")
-_HEAD = (20, 300)  # lines, and characters of each
 _LONG_LINE = 2_000  # characters: minified, when lines are long on average too
 _LONG_ON_AVERAGE = 500
 
@@ -45,5 +41,4 @@ def _generated(text: str) -> bool:
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and len(text) / len(lines) > _LONG_ON_AVERAGE and max(map(len, lines)) > _LONG_LINE:
         return True
-    count, length = _HEAD
-    return _GENERATED.search("\n".join(line[:length] for line in lines[:count])) is not None
+    return says_generated(text)
