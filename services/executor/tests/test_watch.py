@@ -10,7 +10,7 @@ import pytest
 
 from autopatch.contract.code import Report
 from autopatch.repair.judging import expected, judge
-from services.executor.adapters.inside.watch import RESTARTS, Watch
+from services.executor.adapters.inside.watch import RESTARTS, Watch, all_passed
 
 PATIENCE_S = 20.0
 
@@ -80,3 +80,37 @@ def test_a_candidate_whose_process_ends_early_has_failed_and_of_the_unchanged_co
         follow(one, "exit 3")
         assert report(one).problem == "the tests' process ended before its tests did (exit code 3)"
     assert (report(candidate).ended, report(unchanged).ended) == ("finished", "lost")
+
+
+@pytest.mark.parametrize(("first", "second", "outcome"), [
+    ("passed", "passed", "passed"), ("passed", "failed", "failed"), ("failed", "passed", "failed"), ("failed", "error", "error"),
+    ("skipped", "passed", "skipped"),
+])
+def test_of_a_test_that_is_told_twice_the_worse_outcome_counts(first: str, second: str, outcome: str) -> None:
+    watching = watch()
+    cases = "".join(told(at="t::a") + told(case={"id": "t::a", "outcome": one, "message": one}) for one in (first, second))
+    follow(watching, cases + told(end=0, changed=[]))
+    assert [(case.id, case.outcome, case.message) for case in report(watching).cases] == [("t::a", outcome, outcome)]
+    assert (report(watching).ended, report(watching).problem) == ("finished", "")
+
+
+def test_a_test_that_was_told_to_have_passed_and_then_ends_its_process_has_not() -> None:
+    watching = watch()
+    follow(watching, told(case={"id": "t::a", "outcome": "passed"}) + told(at="t::a") + "exit 0")
+    assert [case.outcome for case in report(watching).cases] == ["error"]
+
+
+def test_an_outcome_that_there_is_not_is_no_report_of_a_test() -> None:
+    watching = watch()
+    follow(watching, told(case={"id": "t::a", "outcome": "fine"}) + PASSED)
+    assert report(watching).problem == "the code wrote to the channel of the test reports"
+
+
+@pytest.mark.parametrize(("cases", "passed"), [
+    ({"t.T.a": "passed", "t.T.b": "skipped", "t.U.a": "failed"}, True), ({"t.T.a": "passed", "t.T.b": "failed"}, False),
+    ({"t.T.a": "skipped"}, False), ({"t.T": "error", "t.T.a": "passed"}, False), ({"t.Tall.a": "passed"}, False),
+])
+def test_a_class_that_was_asked_for_has_passed_when_its_tests_have(cases: dict[str, str], passed: bool) -> None:
+    said = {"problem": "", "ended": "finished", "cases": [{"id": name, "outcome": outcome} for name, outcome in cases.items()]}
+    assert all_passed(said, ["t.T"]) is passed
+    assert all_passed({**said, "cases": [{"id": "t/a.py::x", "outcome": "passed"}]}, ["t/a.py"])

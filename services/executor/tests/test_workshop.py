@@ -3,6 +3,7 @@
 import pytest
 from docker import DockerClient
 
+from autopatch.repair.judging import expected, judge
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.limits import MIB, Limits
@@ -156,6 +157,29 @@ async def test_unittest_is_told_in_the_same_words(bench: Bench, command: str, pr
             "test_add": "failed", "test_loop": "timed_out", "test_parts": "failed", "test_skipped": "skipped",
             "test_zero": "passed",
         }
+
+
+async def test_a_class_whose_tests_could_not_be_set_up_is_cured_when_all_of_them_pass(bench: Bench) -> None:
+    setup = "class T(unittest.TestCase):\n    @classmethod\n    def setUpClass(cls): assert calc.add(1, 2) == 3\n"
+    test = f"import unittest, calc\n{setup}    def test_zero(self): self.assertEqual(calc.add(0, 0), 0)\n"
+    job = await bench.job({"calc.py": CALC, "test_t.py": test}, "python -m unittest")
+    plain, good = await bench.run(job, [trial("good", calc_py=GOOD)], unchanged=1, only=("test_t.T",), enough=1)
+    assert (outcomes(plain), plain.cases[0].frames[-1].path) == ({"test_t.T": "error"}, "test_t.py")
+    assert outcomes(good) == {"test_t.T.test_zero": "passed"}
+    assert judge(expected([plain]), good).ok
+
+
+async def test_tests_that_have_one_id_are_one_test_and_no_error(bench: Bench) -> None:
+    base = "import unittest\nclass Base(unittest.TestCase):\n    def test_ok(self): pass\n"
+    more = "from tests.test_base import Base\nclass More(Base):\n    pass\n"
+    files = {"tests/__init__.py": "", "tests/test_base.py": base, "tests/test_more.py": more}
+    loop = "for (const n of [1, 2]) require('node:test')('works', () => { if (n > %d) throw Error('no'); });\n"
+    (unit,) = await bench.run(await bench.job(files, "python -m unittest"), unchanged=1)
+    assert outcomes(unit) == {"tests.test_base.Base.test_ok": "passed", "tests.test_more.More.test_ok": "passed"}
+    for most, outcome in ((2, "passed"), (1, "failed")):
+        job = await bench.job({"test/a.test.js": loop % most}, "node --test", toolchain="node")
+        (node,) = await bench.run(job, unchanged=1)
+        assert outcomes(node) == {"test/a.test.js > works": outcome}
 
 
 async def test_a_script_is_one_test(bench: Bench) -> None:

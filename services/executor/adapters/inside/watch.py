@@ -9,13 +9,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from .listeners.telling import COMMAND, stack_frames
+from .listeners.telling import COMMAND, stack_frames, within
 
 OUTPUT = 8 * 1024
 """Bytes of output that are kept from the start, and as many from the end."""
 REPORTS = 16 * 1024 * 1024
 """Bytes that the reports of one child may have."""
 RESTARTS = 40
+_WORST = ("error", "timed_out", "failed", "skipped", "passed")
 _SLACK_S = 0.3
 _START_S = 10
 _READY = 3
@@ -126,9 +127,8 @@ class Watch:
             self._at = str(said["at"])
         if "case" in said:
             case = said["case"]
-            if case["id"] in self._cases:
-                case = {**case, "outcome": "error", "message": "it was reported more than once"}
-            self._cases[case["id"]] = case
+            twice = (self._cases.get(case["id"], case), case)  # as tests in a loop are; one that failed stays so
+            self._cases[case["id"]] = min(twice, key=lambda one: _WORST.index(one["outcome"]))
             self._at = ""
         if "covered" in said:
             self._covered[said["covered"]["test"]] = said["covered"]
@@ -173,12 +173,12 @@ class Watch:
 
 
 def all_passed(report: dict[str, Any], only: Sequence[str]) -> bool:
-    """Did everything that was to run pass?"""
-    outcomes = {case["id"]: case["outcome"] for case in report["cases"]}
-    if report["problem"] or report["ended"] != "finished" or not outcomes:
+    """Did everything that was to run pass? Of a file, module or class all of its tests."""
+    told = {case["id"]: case["outcome"] for case in report["cases"]}
+    if report["problem"] or report["ended"] != "finished" or not told:
         return False
-    fine = ("passed",) if only else ("passed", "skipped")
-    return all(outcomes.get(test) in fine for test in only or outcomes)
+    found = [{told[test] for test in told if within(test, one)} for one in only] or [{"passed", *told.values()}]
+    return all({"passed"} <= outcomes <= {"passed", "skipped"} for outcomes in found)
 
 
 class Kept:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from typing import Any
 
 from .telling import COMMAND, FRAMES, MESSAGE, ROOT, VALUE, Telling
@@ -106,14 +107,10 @@ class _Node:
 def children(parent: int) -> list[int]:
     """Ids of its child processes."""
     found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                with open(f"/proc/{entry}/stat") as file:
-                    if int(file.read().rpartition(")")[2].split()[1]) == parent:
-                        found.append(int(entry))
-            except OSError:
-                continue
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{entry}/stat") as file:
+            if int(file.read().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(entry))
     return found
 
 

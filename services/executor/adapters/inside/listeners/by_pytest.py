@@ -95,8 +95,7 @@ class Told:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Generator[None, Any, None]:
         """One phase has ended."""
-        outcome = yield
-        report = outcome.get_result()
+        report = (yield).get_result()
         values, self._compared = self._compared, None
         if report.outcome == "skipped":
             self._telling.skipped()

@@ -8,7 +8,7 @@ import sys
 import unittest
 from typing import Any
 
-from .telling import COMMAND, Caught, Telling, front
+from .telling import COMMAND, Caught, Telling, frames, front
 
 _UNLOADED = "unittest.loader._FailedTest."
 
@@ -69,8 +69,9 @@ def runner(telling: Telling) -> type[unittest.TextTestRunner]:
         def addError(self, test: unittest.TestCase, err: Any) -> None:
             if isinstance(test, unittest.TestCase):
                 telling.failed("error", _said(err), err[2])
-            else:
-                telling.tell({"id": test.id(), "outcome": "error", "message": _said(err)})
+            else:  # "setUpClass (module.Class)"
+                around = test.id().partition("(")[2].rstrip(")")
+                telling.tell({"id": around, "outcome": "error", "message": _said(err), "frames": frames(err[2])})
             super().addError(test, err)
 
         def addFailure(self, test: unittest.TestCase, err: Any) -> None:

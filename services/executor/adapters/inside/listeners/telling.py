@@ -43,7 +43,7 @@ class Telling:
 
     def wants(self, test: str) -> bool:
         """Is it to be run here?"""
-        return test not in self.skip and (not self.only or test in self.only)
+        return test not in self.skip and (not self.only or any(within(test, one) for one in self.only))
 
     def begin(self, test: str) -> None:
         """From the first fixture on."""
@@ -82,18 +82,22 @@ class Telling:
         if self.case["outcome"] in ("failed", "error"):
             return
         self.case.update(outcome=outcome, message=message[:MESSAGE], frames=frames(traceback))
-        values = values or compared(traceback)
-        if values:
+        if values := values or compared(traceback):
             self.case["actual"], self.case["expected"] = values
 
     def skipped(self) -> None:
         """Unless it failed already."""
-        if self.case["outcome"] == "passed":
+        if self.case.get("outcome") == "passed":
             self.case["outcome"] = "skipped"
 
     def _tell_lines(self) -> None:
         if self._tracer:
             self.send({"covered": {"test": self.case["id"], "lines": self._tracer.lines()}})
+
+
+def within(test: str, whole: str) -> bool:
+    """Is it this very test, or one of this file, module or class?"""
+    return test == whole or test.startswith((f"{whole}::", f"{whole} > ", f"{whole}."))
 
 
 def frames(traceback: Any) -> list[dict[str, Any]]:
