@@ -3,7 +3,6 @@
 from autopatch.chassis import redaction
 from autopatch.chassis.chassis import Blobs
 from autopatch.chassis.telemetry import annotate, span
-from autopatch.contract.code import Reports
 from autopatch.contract.errors import ContractError, Refused
 from autopatch.contract.evidence import Rehearsal
 from autopatch.contract.plan import Plan
@@ -11,7 +10,7 @@ from autopatch.contract.requests import RunTests
 from autopatch.contract.target import Target
 from autopatch.repair.judging import expected
 from services.executor.adapters.code.patches import patch_in, understood
-from services.executor.adapters.defects.jobs import LONGEST_S, SHOWN, START_S, RunsTests, rehearsed
+from services.executor.adapters.defects.jobs import LONGEST_S, SHOWN, START_S, RunsTests, rehearsed, run
 
 UNCHANGED = 2
 """Runs of the source as it is: a test that does now this and now that proves nothing."""
@@ -25,7 +24,7 @@ class Proof:
         self._workshop = workshop
 
     async def __call__(self, incident_id: str, target: Target, plan: Plan) -> Rehearsal:
-        """Raises Unavailable without engine or object store, OperatorError, Refused for a patch that is not this target's."""
+        """Raises Unavailable without sandbox or object store, OperatorError, Refused for a patch that is not this target's."""
         action = patch_in(plan)
         assert action is not None
         patch = await understood(self._blobs, target, action)
@@ -34,10 +33,9 @@ class Proof:
         request = RunTests(incident_id=incident_id, job=patch.job, unchanged=UNCHANGED, diff=patch.ref, limit_s=limit_s)
         with span("rehearsal", diff=action.diff, files=list(action.files), commit=action.base) as current:
             try:
-                ran = await self._workshop.run_tests(request)
-                reports = Reports.model_validate_json(await self._blobs.get(ran.reports))
+                reports, tests = await run(self._workshop, self._blobs, request)
                 baseline = expected([report for report in reports.reports if not report.trial], patch.tree)
-                rehearsal = rehearsed(baseline, reports).model_copy(update={"tests": ran.reports, "diff": shown})
+                rehearsal = rehearsed(baseline, reports, UNCHANGED).model_copy(update={"tests": tests, "diff": shown})
             except (Refused, ContractError) as error:
                 rehearsal = Rehearsal(passed=False, reason=f"the diff is refused: {error}", diff=shown)
             annotate(current, passed=rehearsal.passed, reason=rehearsal.reason)

@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from autopatch.chassis import redaction
-from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.chassis import Blobs, Chassis
 from autopatch.chassis.jobs import baseline_of, diff_of, job_of, patch_of
 from autopatch.chassis.room import Handler, Heard
 from autopatch.chassis.telemetry import annotate, span
 from autopatch.contract import events as ev
 from autopatch.contract.code import Report, Reports
-from autopatch.contract.errors import ContractError, Refused
-from autopatch.contract.evidence import Rehearsal, RehearsalRun
+from autopatch.contract.errors import ContractError, Refused, Unavailable
+from autopatch.contract.evidence import BlobRef, Rehearsal, RehearsalRun
 from autopatch.contract.lifecycle import State
 from autopatch.contract.plan import StepResult, UndoRecord
 from autopatch.contract.requests import RanTests, RunTests
-from autopatch.repair.judging import Baseline, judge
+from autopatch.repair.judging import RED, Baseline, judge, named, outcome
 from services.executor import agent
 
 Events = Sequence[ev.Event]
@@ -51,7 +51,7 @@ class Jobs:
         self._crash = crash
 
     async def planned(self, heard: Heard) -> Events:
-        """Red on the unchanged copy, green on the changed one, by everything that the baseline expects."""
+        """Red on the unchanged copy, green on the changed one, by everything that the baseline expects. Raises Unavailable."""
         self._crash("received")
         incident, patch = heard.incident, patch_of(heard.incident)
         baseline = await baseline_of(self._chassis.blobs, incident)
@@ -62,9 +62,8 @@ class Jobs:
         request = RunTests(incident_id=incident.id, job=job, unchanged=1, diff=ref, limit_s=limit_s)
         with span("rehearsal", diff=patch.diff, files=list(patch.files)) as current:
             try:
-                ran = await self._workshop.run_tests(request)
-                reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports))
-                rehearsal = rehearsed(baseline, reports).model_copy(update={"tests": ran.reports, "diff": shown})
+                reports, tests = await run(self._workshop, self._chassis.blobs, request)
+                rehearsal = rehearsed(baseline, reports).model_copy(update={"tests": tests, "diff": shown})
             except (Refused, ContractError) as error:
                 rehearsal = Rehearsal(passed=False, reason=f"the diff is refused: {error}", diff=shown)
             annotate(current, passed=rehearsal.passed, reason=rehearsal.reason)
@@ -123,24 +122,39 @@ def patched_by(heard: Heard) -> str:
     return planned.plan_hash if planned else ""
 
 
-def rehearsed(baseline: Baseline, ran: Reports) -> Rehearsal:
-    """What the runs of both copies prove."""
-    unchanged = next((r for r in ran.reports if r.trial == ""), None)
+async def run(workshop: RunsTests, blobs: Blobs, request: RunTests) -> tuple[Reports, BlobRef]:
+    """A sandbox that was lost says nothing of the diff, so it is tried once more. Raises Unavailable when it is lost again."""
+    lost = ""
+    for _ in range(2):
+        ran = await workshop.run_tests(request)
+        reports = Reports.model_validate_json(await blobs.get(ran.reports))
+        problems = [report.problem for report in reports.reports if report.ended == "lost"]
+        if not problems:
+            return reports, ran.reports
+        lost = redaction.redact(problems[0])[:300]
+    raise Unavailable("sandbox", f"it was lost twice during the rehearsal: {lost}".rstrip(": "))
+
+
+def rehearsed(baseline: Baseline, ran: Reports, wanted: int = 1) -> Rehearsal:
+    """What the runs of both copies prove; of the unchanged one so many are wanted."""
+    unchanged = [report for report in ran.reports if not report.trial]
     changed = next((r for r in ran.reports if r.trial == "diff"), None)
-    if unchanged is None or changed is None:
-        return Rehearsal(passed=False, reason=f"the {'unchanged' if unchanged is None else 'changed'} copy was not run in time")
-    before, after = judge(baseline, unchanged), judge(baseline, changed)
-    runs = (_run("unchanged", unchanged, before.ok, ran.runtime), _run("changed", changed, after.ok, ran.runtime))
-    if before.ok:
-        return Rehearsal(runs=runs, passed=False, reason="the tests do not fail on the unchanged copy")
+    if len(unchanged) < wanted or changed is None:
+        which = "unchanged" if len(unchanged) < wanted else "changed"
+        return Rehearsal(passed=False, reason=f"the {which} copy was not run in time")
+    before, after = judge(baseline, unchanged[0]), judge(baseline, changed)
+    runs = (_run("unchanged", unchanged[0], before.ok, ran.runtime), _run("changed", changed, after.ok, ran.runtime))
+    calm = [test for test in baseline.failing if any(outcome(report, test) not in RED for report in unchanged)]
+    if calm or before.ok:
+        reason = f"on the unchanged copy {named(calm) or 'the tests'} did not fail again, so the change proves nothing"
+        return Rehearsal(runs=runs, passed=False, reason=redaction.redact(reason)[:2000])
     return Rehearsal(runs=runs, passed=after.ok, reason="" if after.ok else redaction.redact(after.reason)[:2000])
 
 
 def _run(label: str, report: Report, ok: bool, runtime: str) -> RehearsalRun:
-    outcome = "green" if ok else "red" if report.ended != "lost" else "error"
     figures = {name: float(sum(c.outcome == name for c in report.cases)) for name in ("passed", "failed", "error", "timed_out")}
     return RehearsalRun.model_validate({
-        "label": label, "outcome": outcome, "exit_code": report.exit_code, "seconds": report.seconds, "runtime": runtime,
-        "figures": {name: number for name, number in figures.items() if number},
+        "label": label, "outcome": "green" if ok else "red", "exit_code": report.exit_code, "seconds": report.seconds,
+        "runtime": runtime, "figures": {name: number for name, number in figures.items() if number},
         "output": (report.problem or report.output)[-2000:],
     })
