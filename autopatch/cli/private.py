@@ -154,7 +154,7 @@ class _Job:
         llm = {"llm": load(LlmSettings, mode=self._mode)} if self._mode else {}
         given: dict[str, dict[str, Any]] = {
             "knowledge": {"folder": str(self._folder / "knowledge"), "embedder": "none", "runbooks": ""},
-            "diagnosis": llm, "planner": llm,
+            "diagnosis": llm, "planner": llm, "executor": {"locks": str(self._folder / "locks")},
         }
         made = []
         for room in ROOMS:

@@ -16,6 +16,7 @@ from services.executor.adapters.code.proof import Proof
 from services.executor.adapters.delivery.start import HandsFor, look_around, rehearsal_for
 from services.executor.adapters.rules.policy_file import usable_policy
 from services.executor.adapters.runtimes.engine import Engine
+from services.executor.adapters.sandbox.owner import reaping
 from services.executor.adapters.workshop.start import workshop_for
 from services.executor.deciding import Deciding
 from services.executor.adapters.defects.jobs import Jobs, RunsTests, for_jobs
@@ -53,6 +54,5 @@ def build(
             rq.Inspect: answers.inspect, rq.Logs: answers.logs, rq.RunTests: tests.run_tests, rq.Snapshot: answers.snapshot,
         },
         shielded=frozenset({ev.Applying, ev.ApplyFailed, ev.NotRecovered, ev.RollingBack, ev.Cancelled}),
-        on_start=(lambda: look_around(settings, engine),),
-        on_stop=(own.close,),
+        background=(lambda: reaping(engine),), on_start=(lambda: look_around(settings, engine),), on_stop=(own.close,),
     )

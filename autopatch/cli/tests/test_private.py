@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from autopatch.chassis.settings import Common, load
+from autopatch.cli import private
 from autopatch.cli.tests.test_repair import calc as calc
 from autopatch.cli.tests.test_repair import git
 
@@ -146,3 +148,9 @@ def test_wrong_usage_leaves_nothing_behind(start: Start, tmp_path: Path) -> None
     process = start("--test", "pytest 'x")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2 and "--test" in err and "Traceback" not in err and not servers(tmp_path)
+
+
+def test_its_locks_are_in_its_own_folder_for_the_machines_are_the_first_users(tmp_path: Path) -> None:
+    job = private._Job(tmp_path, Common(), None, lambda _: None)
+    (executor,) = [blueprint for blueprint in job._blueprints() if blueprint.name == "executor"]
+    assert load(executor.settings, **executor.given).locks == str(tmp_path / "locks")

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from docker import DockerClient
@@ -23,6 +23,7 @@ from services.executor.adapters.images.dependencies import lacking, node_needs, 
 from services.executor.adapters.images.prepare import REPOSITORY, CannotPrepare, Images, settings_of_this_machine
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
+from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.limits import MIB, Limits
 from services.executor.adapters.sandbox.owner import OWNER, myself
 from services.executor.adapters.workshop.responder import Workshop
@@ -56,6 +57,35 @@ def test_needs_are_read_from_every_file_that_says_so() -> None:
 def test_a_file_that_cannot_be_read_is_named(path: str, needs: Callable[[Tree], object]) -> None:
     with pytest.raises(ValueError, match=path):
         needs({path: b"{[="})
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ('project = "x"', "project is no table"),
+    ("[project]\noptional-dependencies = []", "project.optional-dependencies is no table"),
+    ('dependency-groups = ["pytest"]', "dependency-groups is no table"),
+    ("[project]\ndependencies = 5", "project.dependencies is no list"),
+    ('[project]\ndependencies = "six"', "project.dependencies is no list"),
+    ('[project.optional-dependencies]\ntest = "pytest"', "project.optional-dependencies.test is no list"),
+    ('[dependency-groups]\ndev = "toolz"', "dependency-groups.dev is no list"),
+    (f"x = {'[' * 5000}", "nested too deeply"),
+])
+async def test_a_pyproject_of_another_shape_is_the_environments_fault_and_named(text: str, says: str) -> None:
+    images = Images(Engine("unix:///nowhere"), cast(DockerSandbox, None), "none", "none")
+    with pytest.raises(CannotPrepare, match=rf"^pyproject\.toml: {says} \(--image"):
+        await images.image_for(a_job(), {"pyproject.toml": text.encode()})
+
+
+async def test_an_image_that_does_not_answer_in_time_is_no_image_without_packages() -> None:
+    class Answering(Engine):
+        async def do(self, work: Any, *, timeout_s: float | None = None) -> Any:
+            return "id"
+
+    class Slow:
+        async def run(self, job: Job) -> Outcome:
+            return Outcome(None, "", "", 30, "runc", "it took longer than 30 s")
+
+    with pytest.raises(CannotPrepare, match="Python of the image i cannot be asked: it took longer than 30 s"):
+        await Images(Answering("unix:///nowhere"), Slow(), "i", "none").image_for(a_job(), {"requirements.txt": b"six\n"})
 
 
 def test_what_is_installed_is_not_lacking_and_what_is_for_other_machines_is_not_needed() -> None:

@@ -17,7 +17,7 @@ from services.executor.adapters.runtimes.process import start_ticks
 from services.executor.adapters.sandbox.container import DockerSandbox
 from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.limits import ENVIRONMENT, Limits
-from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself, reap
+from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself, reap, reaping
 
 pytestmark = [pytest.mark.docker]
 
@@ -223,6 +223,22 @@ asyncio.run(DockerSandbox(Engine({docker_host!r})).run(Job({image!r}, ("sleep", 
     assert foreign.name in [v.name for v in client.volumes.list()]
     stranger.reload()
     foreign.remove()
+
+
+async def test_what_expired_is_removed_while_its_owner_lives(engine: Engine, client: DockerClient, image: str, name: str) -> None:
+    def labels(left_s: float) -> dict[str, str]:
+        return {RUN: name, OWNER: myself(), EXPIRES: str(int(time.time() + left_s))}
+
+    client.containers.run(image, ["sleep", "100"], name=name, labels=labels(-5), network_mode="none", detach=True)
+    client.volumes.create(name, labels=labels(-5))
+    kept = client.volumes.create(f"{name}-kept", labels=labels(100))
+    loop = asyncio.create_task(reaping(engine, 0.05))
+    async with asyncio.timeout(30):
+        while name in left(client):
+            await asyncio.sleep(0.1)
+    loop.cancel()
+    assert left(client) == [kept.name]
+    kept.remove()
 
 
 async def test_a_missing_image_names_its_remedy(engine: Engine, client: DockerClient) -> None:

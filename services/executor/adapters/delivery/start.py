@@ -63,8 +63,9 @@ async def look_around(settings: Settings, engine: Engine) -> None:
     A missing policy or engine does not keep the room from starting: it waits for them, and applies nothing meanwhile.
     """
     async with fence(Path(settings.locks), "start"):
-        try:
-            load_policy(Path(settings.policy))
-            log.info("orphans of the sandbox removed", runs=await reap(engine))
-        except Unavailable as error:
-            log.warning("nothing will be applied until it is there", missing=error.service, reason=error.reason)
+        pass  # orphans are looked for outside of it: that may take long, and of two that remove them neither minds the other
+    try:
+        load_policy(Path(settings.policy))
+        log.info("orphans of the sandbox removed", runs=await reap(engine))
+    except Unavailable as error:
+        log.warning("nothing will be applied until it is there", missing=error.service, reason=error.reason)

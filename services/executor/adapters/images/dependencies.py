@@ -10,13 +10,14 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from autopatch.repair.tree import Tree
 
+T = TypeVar("T")
 GROUPS = ("test", "tests", "testing", "dev")
 """Extras and dependency groups that tests may need."""
 _OTHER_PURPOSES = ("doc", "lint", "release", "bench", "deploy")
@@ -111,11 +112,21 @@ def _lines(path: str, data: bytes) -> Iterator[tuple[str, str]]:
 def _of_project(data: bytes) -> list[str]:
     try:
         said = tomllib.loads(data.decode())
-    except (ValueError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ValueError(f"pyproject.toml: {error}") from error
-    project: dict[str, Any] = said.get("project", {})
-    extras, groups = project.get("optional-dependencies", {}), said.get("dependency-groups", {})
-    found = [*project.get("dependencies", ())]
+    except RecursionError:
+        raise ValueError("pyproject.toml: nested too deeply") from None
+    project = _at(said, "project", dict)
+    extras, groups = _at(project, "project.optional-dependencies", dict), _at(said, "dependency-groups", dict)
+    found = [*_at(project, "project.dependencies", list)]
     for group in GROUPS:
-        found += [*extras.get(group, ()), *groups.get(group, ())]
+        found += _at(extras, f"project.optional-dependencies.{group}", list) + _at(groups, f"dependency-groups.{group}", list)
     return [line for line in found if isinstance(line, str) and not line.startswith(f"{project.get('name', '')}[")]
+
+
+def _at(table: Mapping[str, Any], where: str, kind: type[T]) -> T:
+    """What a table has under the last name of `where`; empty where nothing is."""
+    value = table.get(where.rpartition(".")[2], kind())
+    if not isinstance(value, kind):
+        raise ValueError(f"pyproject.toml: {where} is no {'table' if kind is dict else 'list'}")
+    return value

@@ -28,10 +28,9 @@ from autopatch.contract.errors import AutoPatchError, Unavailable
 from autopatch.contract.model import canonical, digest
 from autopatch.repair.tree import Tree
 from services.executor.adapters.runtimes.engine import Engine
-from services.executor.adapters.sandbox.container import remove
 from services.executor.adapters.sandbox.job import Job, Sandbox
 from services.executor.adapters.sandbox.limits import MIB, SITE, archive
-from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself
+from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself, remove
 from services.executor.adapters.images.dependencies import LIST, Needs, lacking, node_needs, only, python_needs
 
 PREPARED = "org.autopatch.prepared"
@@ -98,8 +97,8 @@ class Images:
     async def _distributions(self, image: str, image_id: str) -> dict[str, str]:
         if image_id not in self._installed:
             outcome = await self._sandbox.run(Job(image, ("python3", "-c", LIST), 30))
-            if outcome.exit_code:
-                raise CannotPrepare(f"Python of the image {image} cannot be asked: {outcome.stderr[-300:]}")
+            if outcome.exit_code != 0:
+                raise CannotPrepare(f"Python of the image {image} cannot be asked: {outcome.why or outcome.stderr[-300:]}")
             self._installed[image_id] = json.loads(outcome.stdout)
         return self._installed[image_id]
 

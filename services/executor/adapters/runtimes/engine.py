@@ -14,6 +14,8 @@ from docker.errors import APIError, DockerException
 from autopatch.contract.errors import Unavailable
 
 T = TypeVar("T")
+THREADS = 256
+"""Made on demand. Each of two sandboxes' runs has two and a spare has one or two: what kills them must find one that is free."""
 
 
 class Engine:
@@ -22,7 +24,7 @@ class Engine:
     def __init__(self, host: str = "", *, timeout_s: float = 60) -> None:
         self.host = host or "unix:///var/run/docker.sock"
         self._timeout_s = timeout_s
-        self._threads = ThreadPoolExecutor(32, thread_name_prefix="docker")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="docker")
 
     async def do(self, work: Callable[[DockerClient], T], *, timeout_s: float | None = None) -> T:
         """Raises Unavailable when the engine cannot be reached; its own refusals (docker.errors.APIError) pass through."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import requests
+import structlog
 from docker import DockerClient
-from docker.errors import APIError, ImageNotFound, NotFound
+from docker.errors import APIError, ImageNotFound
 from docker.utils.socket import STDERR, frames_iter
 
 from autopatch.contract.errors import Unavailable
@@ -18,12 +19,13 @@ from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.job import Job, Outcome
 from services.executor.adapters.sandbox.limits import GO, READY, WORK, Limits, archive, container_options, volume_options
 from services.executor.adapters.sandbox.output import Capped
-from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself
+from services.executor.adapters.sandbox.owner import EXPIRES, OWNER, RUN, myself, remove
 
 IDLE_S = 90.0
 """So long a container that was begun may wait for the files of its job."""
 _GRACE_S = 15
 """Beyond a command's own limit, the outer watchdog allows this for start and end of its container."""
+log = structlog.get_logger("executor")
 
 
 @dataclass
@@ -110,7 +112,8 @@ class DockerSandbox:
                 state = await self._engine.do(lambda client: _end(client, run), timeout_s=job.timeout_s + 2 * _GRACE_S)
         except TimeoutError:
             late = True
-            await self._kill(run)
+            with suppress(APIError):
+                await self._engine.do(lambda client: client.api.kill(run.name))
             state = await self._engine.do(lambda client: _end(client, run))
         except APIError as error:
             raise Unavailable("docker", f"the sandbox could not be run: {error.explanation or error}") from error
@@ -129,23 +132,14 @@ class DockerSandbox:
 
         return await self._engine.do(running)
 
-    async def _kill(self, run: Begun) -> None:
-        with suppress(APIError):
-            await self._engine.do(lambda client: client.api.kill(run.name))
-
     async def drop(self, run: Begun) -> None:
-        """Kills and removes it, whatever its state; its stream ends when it does."""
-        await self._engine.do(lambda client: remove(client, run.name))
+        """Kills and removes it, whatever its state; its stream ends when it does. What could not be removed is reaped later."""
+        try:
+            await self._engine.do(lambda client: remove(client, run.name))
+        except Unavailable as error:
+            log.warning("not removed", run=run.name, reason=error.reason)
         if run.reading:
             await asyncio.wait([run.reading], timeout=5)
-
-
-def remove(client: DockerClient, name: str) -> None:
-    """Container and volume of a run, whatever their state."""
-    with suppress(NotFound):
-        client.api.remove_container(name, force=True)
-    with suppress(NotFound):
-        client.api.remove_volume(name, force=True)
 
 
 def _best_runtime(client: DockerClient) -> str:
