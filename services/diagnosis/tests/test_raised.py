@@ -31,6 +31,13 @@ def test_of_python_the_last_frame_of_its_own_counts(text: str) -> None:
     assert places(f"before\n{text}\nafter") == [("shop/totals.py", 17, "last_of")]
 
 
+def test_a_json_line_whose_middle_was_left_out_is_read_to_its_end() -> None:
+    head, error = PYTHON.split("\n", 1)
+    outer = '  File "/usr/lib/python3/dist-packages/web.py", line 7, in call\n    next(call)\n' * 90
+    line = json.dumps({"level": "error", "traceback": f"{head}\n{outer}{error}", "at": 1})
+    assert places(f"{line[:2000]} … {line[-2000:]}") == places(PYTHON)
+
+
 @pytest.mark.parametrize("text", [NODE, json.dumps({"level": "error", "err": NODE})])
 def test_of_node_the_first_frame_of_its_own_counts(text: str) -> None:
     assert places(f"before\n{text}\nafter") == [("src/totals.js", 17, "lastOf")]

@@ -16,6 +16,7 @@ from autopatch.contract.lifecycle import Incident
 from autopatch.contract.plan import Plan
 from autopatch.repair.diffs import make_diff
 from autopatch.repair.tree import Files, read_archive
+from services.executor.adapters.code.answers import newest
 from services.executor.adapters.workshop.patches import patched
 from services.executor.tests.fakes import FakeBlobs, World
 from services.executor.tests.given import CONFIG, a_plan, a_target, planned
@@ -296,3 +297,9 @@ async def test_a_release_that_changed_since_makes_the_plan_stale(it: Patchable) 
     it.runtime.release = "r2"
     await it.run()
     assert it.story()[-1] == "stale" and (it.runtime.effects, it.branches()) == ([], [])
+
+
+def test_of_the_log_the_newest_lines_are_told_and_of_long_ones_both_ends() -> None:
+    long = "a" * 3000 + "b" * 3000
+    assert newest(["old", long, "new"], 4100) == ("new",)
+    assert newest(["old", long, "new"], 8030) == (f"{'a' * 2000} … {'b' * 2000}", "new")

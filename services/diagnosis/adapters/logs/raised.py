@@ -59,12 +59,13 @@ def _ends(lines: Sequence[str], source: str) -> Iterator[tuple[str, Place]]:
 
 
 def _texts(line: str) -> list[str]:
-    """The line itself; of a JSON line the lines of its texts."""
+    """The line itself; of a JSON line the lines of its texts, also of one whose middle was left out."""
+    if not line.startswith("{"):
+        return [line]
     try:
-        parts = json.loads(line) if line.startswith("{") else None
+        return [*_lines(json.loads(line), DEEPEST), ""]
     except (ValueError, RecursionError):
-        parts = None
-    return [*_lines(parts, DEEPEST), ""] if isinstance(parts, dict) else [line]
+        return [*line.replace("\\n", "\n").splitlines(), ""] if "\\n" in line else [line]
 
 
 def _lines(value: Any, deep: int) -> Iterator[str]:

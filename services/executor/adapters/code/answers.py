@@ -72,10 +72,10 @@ def _tests(attached: dict[str, str]) -> Sequence[tuple[str, str]]:
 
 
 def newest(lines: Sequence[str], size: int) -> tuple[str, ...]:
-    """The last lines whose JSON stays below `size` bytes."""
+    """The last lines whose JSON stays below `size` bytes. Of long ones the middle is left out: tracebacks end with what counts."""
     kept: list[str] = []
     for line in reversed(lines):
-        line = line[:4000]
+        line = line if len(line) <= 4000 else f"{line[:2000]} … {line[-2000:]}"
         size -= len(line.encode()) * 2 + 4 if not line.isascii() or '"' in line or "\\" in line else len(line) + 4
         if size < 0:
             break
