@@ -72,7 +72,7 @@ def _tests(attached: dict[str, str]) -> Sequence[tuple[str, str]]:
 
 
 def newest(lines: Sequence[str], size: int) -> tuple[str, ...]:
-    """The last lines whose JSON stays below `size` bytes. Of long ones the middle is left out: tracebacks end with what counts."""
+    """The last lines whose JSON stays below `size` bytes. Long ones lose their middle: a traceback ends with what counts."""
     kept: list[str] = []
     for line in reversed(lines):
         line = line if len(line) <= 4000 else f"{line[:2000]} … {line[-2000:]}"
