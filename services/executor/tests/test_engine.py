@@ -33,7 +33,8 @@ class Api:
 
     def containers(self, **_: Any) -> list[dict[str, Any]]:
         self.asked += 1
-        return [{"Names": [f"/{name}"], "Labels": labels} for name, labels in self.left.items()]
+        nameless = [{"Id": name, "Names": [], "Labels": self.left[name]} for name in self.left if name == "dead"]
+        return nameless + [{"Names": [f"/{name}"], "Labels": labels} for name, labels in self.left.items() if name != "dead"]
 
     def volumes(self, **_: Any) -> dict[str, Any]:
         return {"Volumes": None}
@@ -138,19 +139,20 @@ async def test_what_has_expired_is_removed_while_the_executor_runs_and_nothing_e
 
     now, dead = time.time(), f"{myself().rpartition('/')[0]}/1"
     api = Api(
-        leaked=labels(myself(), now - 10), running=labels(myself(), now + 100), left=labels(dead, now + 100), strange={RUN: "x"},
+        leaked=labels(myself(), now - 10), dead=labels(myself(), now - 10), running=labels(myself(), now + 100),
+        left=labels(dead, now + 100), strange={RUN: "x"},
     )
     engine = Near(api)
     engine.silent = True
     loop = asyncio.create_task(reaping(engine, 0.01))
     await asyncio.sleep(0.1)
-    assert len(api.left) == 4
+    assert len(api.left) == 5
     engine.silent, api.fault = False, BUSY
     while not api.asked:
         await asyncio.sleep(0.01)
     api.fault = None
     async with asyncio.timeout(5):
-        while "leaked" in api.left:
+        while {"leaked", "dead"} & set(api.left):
             await asyncio.sleep(0.01)
     asked = api.asked
     while api.asked < asked + 3:

@@ -197,6 +197,15 @@ async def test_a_sandbox_that_is_lost_again_is_an_error_of_the_environment() -> 
     assert len(case.sandbox.asked) == 2
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_a_sandbox_that_is_lost_again_says_nothing_of_a_change_and_is_waited_for(lost: int) -> None:
+    copies = [run(0, add="failed", sub="passed"), run(0, "diff", add="passed", sub="passed")]
+    copies[lost] = copies[lost].model_copy(update={"ended": "lost", "cases": (), "problem": "killed"})
+    case = await applied(*copies)
+    with pytest.raises(Unavailable, match="lost twice: killed"):
+        await case.hear(ev.Applied)
+
+
 async def test_secrets_that_a_test_prints_reach_no_event() -> None:
     leaking = tuple(
         r.model_copy(update={"cases": tuple(c.model_copy(update={

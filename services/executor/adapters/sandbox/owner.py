@@ -55,7 +55,8 @@ def remove(client: DockerClient, name: str) -> None:
 def _reap(client: DockerClient, due: Callable[[dict[str, str]], bool]) -> int:
     found: dict[str, dict[str, str]] = {}
     for container in client.api.containers(all=True, filters={"label": RUN}):
-        found[container["Names"][0].lstrip("/")] = container["Labels"]
+        names = container.get("Names") or [container["Id"]]  # one that is dead often has no name
+        found[names[0].lstrip("/")] = container["Labels"]
     for volume in client.api.volumes(filters={"label": RUN})["Volumes"] or []:
         found.setdefault(volume["Name"], volume["Labels"])
     names = [name for name, labels in found.items() if due(labels)]

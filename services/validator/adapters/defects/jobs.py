@@ -11,6 +11,7 @@ from autopatch.chassis.room import Heard
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.code import Report, Reports, TestCase, TestTable
+from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.requests import RanTests, Rechecked, RunTests
@@ -49,7 +50,9 @@ class Jobs:
         return (decided,)
 
     async def validate(self, heard: Heard) -> Sequence[ev.Event]:
-        """Runs both copies once in a fresh sandbox, and holds the changed one against the runs that reproduced the fault."""
+        """Runs both copies once in a fresh sandbox, and holds the changed one against the runs that reproduced the fault.
+
+        Raises Unavailable: a sandbox that was lost says nothing of the change."""
         job, diff = job_of(heard.incident), (await diff_of(self._chassis.blobs, patch_of(heard.incident)))[0]
         baseline = await baseline_of(self._chassis.blobs, heard.incident)
         limit_s = min(LONGEST_S, START_S + 2 * job.suite_s)
@@ -57,6 +60,8 @@ class Jobs:
             ran, ref = await self._run(RunTests(
                 incident_id=heard.incident.id, job=job, unchanged=1, diff=diff, limit_s=limit_s
             ))
+            if lost := next((report for report in ran.reports if report.ended == "lost"), None):
+                raise Unavailable("sandbox", f"it was lost twice: {redact(lost.problem)[:300]}".rstrip(": "))
             _tell(current, ran, baseline)
             decided = _redacted(defects.judged(baseline, ran, ref, fitted))
             current.set_attribute("verdict", decided.name)
