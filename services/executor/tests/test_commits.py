@@ -137,6 +137,13 @@ def test_where_git_converts_line_ends_the_fix_is_committed_as_git_would(reposito
     assert git(repository, "diff", "--name-only", "main", made) == "calc.py" and git(repository, "status", "--porcelain") == ""
 
 
+def test_line_ends_that_only_the_working_tree_has_are_not_committed(repository: Path) -> None:
+    (repository / "calc.py").write_bytes(CODE.replace("\n", "\r\n").encode())
+    hunk = DIFF[DIFF.index(b" def"):]
+    with pytest.raises(Refused, match="not committed"):
+        commit(repository, diff=DIFF.replace(hunk, hunk.replace(b"\n", b"\r\n")))
+
+
 def test_line_ends_that_are_committed_stay_as_they_are(repository: Path) -> None:
     (repository / "calc.py").write_bytes(CODE.replace("\n", "\r\n").encode())
     git(repository, "commit", "-q", "-a", "-m", "line ends")

@@ -1,5 +1,6 @@
 """A fix as a commit on a branch of its own, by plumbing and an index of its own: checkout, index and hooks stay untouched."""
 
+import os
 import re
 import tempfile
 from collections.abc import Mapping
@@ -64,14 +65,23 @@ def _apply(git: Git, diff: bytes, own: Mapping[str, str]) -> None:
     options = ("--cached", "--whitespace=nowarn", "--no-ignore-whitespace", *((f"--directory={prefix}",) if prefix else ()))
     for tried in dict.fromkeys((diff, diff.replace(b"\r\n", b"\n"))):
         try:
-            git.run("apply", *options, "-", stdin=tried, extra=own)
-            return
+            if tried is diff or _converts(git, diff, own):
+                git.run("apply", *options, "-", stdin=tried, extra=own)
+                return
         except GitFailed as error:
             said.append(error.said)
     raise Refused(
         f"the fix builds on changes that are not committed, or git converts its files (.gitattributes, core.autocrlf): {said[0]}",
         tip="take the diff with --output, or commit them (git commit), then repair again",
     )
+
+
+def _converts(git: Git, diff: bytes, own: Mapping[str, str]) -> bool:
+    """Does git put carriage returns at the ends of lines of all of the diff's files when it checks them out?"""
+    paths = [os.fsdecode(part.split(b"\t")[2]) for part in names(git.run("apply", "--numstat", "-z", "-", stdin=diff, extra=own))]
+    automatic = git.ask("config", "--type=bool", "core.autocrlf") == "true"
+    told = [git.text("ls-files", "--eol", "--", path, extra=own) for path in paths]
+    return all("eol=crlf" in line or (automatic and "attr/-text" not in line) for line in told)
 
 
 def _only_files(git: Git, base: str, tree: str) -> None:
