@@ -99,13 +99,32 @@ def _reads(node: ast.AST) -> set[str]:
                 own |= {*_bound(inner)}
             case _:
                 pass
-    return (read - own | common) if isinstance(node, Function) else read
+    return (read - own | common | _outside(node)) if isinstance(node, Function) else read
+
+
+def _outside(function: Function) -> set[str]:
+    """What its decorators, defaults and annotations read, which its own names do not hide."""
+    given, nothing = function.args, list[ast.expr | None]()
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    parts = nothing + function.decorator_list + given.defaults + given.kw_defaults + [one.annotation for one in every]
+    return {
+        inner.id for part in [*parts, function.returns] if part for inner in ast.walk(part) if isinstance(inner, ast.Name)
+    }
 
 
 def loses(old: ast.Module, new: ast.Module) -> bool:
     """Lacks the new one a name that the old one's top binds, or a statement there that binds none, such as the docstring?"""
     kinds = [Counter(type(node) for node in tree.body if not isinstance(node, _BINDING)) for tree in (old, new)]
     return bool(_top(old) - _top(new) or kinds[0] - kinds[1])
+
+
+def rebinds(old: ast.Module, new: ast.Module) -> list[str]:
+    """Names to which both tops assign, other things."""
+    values = [
+        {name: ast.dump(node) for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) for name in _bound(node)}
+        for tree in (old, new)
+    ]
+    return sorted(name for name in values[0].keys() & values[1].keys() if values[0][name] != values[1][name])
 
 
 def _top(tree: ast.Module) -> set[str]:

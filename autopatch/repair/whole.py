@@ -11,7 +11,7 @@ from autopatch.repair.matching.lines import split
 from autopatch.repair.paths import untouchable
 from autopatch.repair.replacing import Draft, target
 from autopatch.repair.splicing import replace_lines, splice_lines, splice_python
-from autopatch.repair.syntax import Definition, as_far_as_python, definitions, loses, parse_python, parses
+from autopatch.repair.syntax import Definition, as_far_as_python, definitions, loses, parse_python, parses, rebinds
 
 ALIKE = 0.4
 """Least similarity of lines (difflib ratio, 0 to 1) at which code without definitions passes for the whole file."""
@@ -110,6 +110,9 @@ def _python(path: str, text: str, code: str) -> tuple[str, tuple[str, ...]]:
     old, new = dict(definitions(file)), dict(definitions(answer))
     if not (old or new) or (old and not loses(file, answer) and not _lost_methods(old, new)):
         return _whole_file(path, text, code), ()
+    if other := rebinds(file, answer):
+        raise EditError("ambiguous", f"{path}: the answer changes {', '.join(other[:3])} too, and is not the whole file",
+        feedback="Write functions only, or the whole file with all that stands around its functions.")
     notes, spliced = tuple[str, ...](), text
     for name in _to_splice(path, old, new):
         spliced, more = splice_python(spliced, name, code)

@@ -208,8 +208,8 @@ MORE = {
     "a script without functions that loses a name": Case(
         "```python\nn = 3\nprint(n)\nprint(n + 1)\n```", b"n = 3\nprint(n)\nprint(n + 1)\n",
         b"k = 1\nn = 3\nprint(n)\nprint(n - k)\n"),
-    "functions as they were, and a constant that is other, and no docstring": Case(
-        f"```python\n{SCRIPT.decode().replace('bob', 'eve').partition(chr(10))[2]}```\n", None, SCRIPT, "unchanged",
+    "functions and a constant that is other, and no docstring": Case(
+        f"```python\n{MENDED.decode().replace('bob', 'eve').partition(chr(10))[2]}```\n", None, SCRIPT, "ambiguous",
         says=("whole file",)),
     "commands beside the code": Case(
         "```bash\npytest -q\n```\n" + f"```python\n{FIXED.decode()}```\n```\n$ pytest\n2 passed\n```\n"),

@@ -155,6 +155,7 @@ def test_tabs_stay_tabs_in_a_latin_1_file_without_a_last_newline() -> None:
 @pytest.mark.parametrize(("code", "brought"), [
     ("import re\n\n\ndef sub(a, b):\n    global last\n    last = a - b\n    return last\n\n\nlast = 0", "last"),
     ("def sub(a, b):\n    memory[a] = a - b\n    return memory[a]\n\n\nmemory = {}", "memory"),
+    ("from datetime import date\n\n\ndef sub(date: date, b=0):\n    return date", "date"),
     ("def half(a):\n    return sub(a, a / 2)\n\n\ndef sub(a, b):\n    return half(a) if b is None else a - b", "half"),
 ])
 def test_what_a_function_reads_from_around_it_is_brought_along(code: str, brought: str) -> None:
