@@ -36,6 +36,8 @@ def test_a_json_line_whose_middle_was_left_out_is_read_to_its_end() -> None:
     outer = '  File "/usr/lib/python3/dist-packages/web.py", line 7, in call\n    next(call)\n' * 90
     line = json.dumps({"level": "error", "traceback": f"{head}\n{outer}{error}", "at": 1})
     assert places(f"{line[:2000]} … {line[-2000:]}") == places(PYTHON)
+    line = json.dumps({"around": list(range(2000)), "traceback": PYTHON})
+    assert places(f"{line[:2000]} … {line[-2000:]}") == places(PYTHON)
 
 
 @pytest.mark.parametrize("text", [NODE, json.dumps({"level": "error", "err": NODE})])

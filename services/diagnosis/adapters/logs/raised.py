@@ -65,7 +65,7 @@ def _texts(line: str) -> list[str]:
     try:
         return [*_lines(json.loads(line), DEEPEST), ""]
     except (ValueError, RecursionError):
-        return [*line.replace("\\n", "\n").splitlines(), ""] if "\\n" in line else [line]
+        return [*line.replace('\\"', '"').replace("\\n", "\n").splitlines(), ""] if "\\n" in line else [line]
 
 
 def _lines(value: Any, deep: int) -> Iterator[str]:
