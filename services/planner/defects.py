@@ -18,6 +18,7 @@ from services.planner.adapters.synthesis.prompting import Prompts
 from services.planner.adapters.synthesis.search import Means, Search
 from services.planner.settings import Settings
 
+KEPT = 100  # incidents, the newest
 ATTEMPTS = 3
 """Never more, whatever is set."""
 
@@ -51,7 +52,8 @@ class Defects:
                 current.set_attribute("alternatives.rejected", lines(outcome.tally.rejected))
         finally:
             if budget.entries:
-                self._spent[incident.id] = (len(incident.model_uses), (*earlier, budget.use()))
+                newest = dict([*self._spent.items()][-KEPT:])
+                self._spent = {**newest, incident.id: (len(incident.model_uses), (*earlier, budget.use()))}
         use = ModelUse.summed(self.untold(incident))
         return outcome, use or ModelUse(mode=llm.mode if llm else "off", note="the model was not asked")
 

@@ -38,7 +38,8 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
     """Equal changes count once, and of very many a model's and the earliest. Raises nothing of its own: inputs that cannot be
     generated tell nothing apart."""
     unique = list({key_of(one.candidate.changes): one for one in reversed(passed)}.values())[::-1]
-    looked_at = sorted(unique, key=lambda one: one.candidate.origin != "model")[:PROBED]
+    spoken = {key_of(one.candidate.changes) for one in passed if one.candidate.origin == "model"}
+    looked_at = sorted(unique, key=lambda one: key_of(one.candidate.changes) not in spoken)[:PROBED]
     unique = [one for one in unique if one in looked_at]
     if not unique:
         return Ranked()
@@ -48,7 +49,6 @@ async def ranked(case: Case, gate: Gate, passed: Sequence[Tried]) -> Ranked:
         order = rank(described)
         by_id = {one.candidate.id: one for one in unique}
         weak, first = weakness(order), order[0]
-        spoken = {key_of(one.candidate.changes) for one in passed if one.candidate.origin == "model"}
         alike = [one for one in order if one is first or (one.fingerprint and one.fingerprint == first.fingerprint)]
         backed = any(key_of(by_id[one.id].candidate.changes) in spoken for one in alike)
         told = [f"{one.id} {one.description[:120]}" for one in order]

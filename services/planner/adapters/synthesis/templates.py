@@ -64,7 +64,8 @@ async def _screened(
     while batch:
         tried = await gate.screen(batch, limit_s=max(LEAST_S, left()), enough=ENOUGH)
         tally.templates += len(tried)
-        reached.update(one.candidate.id for one in tried if one.report.ended != "timed_out")  # that one was cut by our own limit
+        cut = bool(tried) and tried[-1].report.ended == "timed_out" and left() < LEAST_S  # by our own limit: it is tried later
+        reached.update(one.candidate.id for one in tried[:len(tried) - cut])
         tally.saw(tried)
         passed += tally.sift(tried)
         batch = batch[len(tried):]
