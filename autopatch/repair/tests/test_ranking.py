@@ -101,7 +101,8 @@ def test_a_file_that_cannot_be_read_lifts_nothing() -> None:
 def outputs(folder: Path, source: bytes, script: str, path: str = "calc.py") -> list[str]:
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_bytes(source)
-    ran = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    python = [sys.executable, "-B", "-c", script]  # compiled code of the last file could be taken for this one's
+    ran = subprocess.run(python, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
     answers = json.loads(ran.stdout.strip().splitlines()[-1])
     assert isinstance(answers, list) and all(isinstance(a, str) for a in answers)
     return answers
