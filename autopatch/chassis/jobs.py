@@ -1,15 +1,18 @@
 """What several rooms need of a defect job: its repository's paths, what its tests were before, and the diff of its plan."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from autopatch.chassis.chassis import Blobs
+from autopatch.chassis.redaction import redact
 from autopatch.chassis.room import Reject
 from autopatch.contract import events as ev
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.code import CodeJob, Report, Reports
+from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
+from autopatch.contract.requests import RanTests
 from autopatch.repair.judging import Baseline, clearest, expected
 from autopatch.repair.tree import read_archive
 
@@ -40,6 +43,22 @@ async def red_of(blobs: Blobs, incident: Incident) -> tuple[Baseline, Report]:
     runs = Reports.model_validate_json(await blobs.get(found.tests.report)).reports
     baseline = expected(runs, await paths_of(blobs, job_of(incident)))
     return baseline, clearest(runs, baseline)
+
+
+async def reports_of(blobs: Blobs, run: Callable[[], Awaitable[RanTests]]) -> tuple[Reports, BlobRef]:
+    """A sandbox that was lost may have been ended from outside, so it is tried once more; then that is how the run ended."""
+    ran = await run()
+    reports = Reports.model_validate_json(await blobs.get(ran.reports))
+    if any(report.ended == "lost" for report in reports.reports):
+        ran = await run()
+        reports = Reports.model_validate_json(await blobs.get(ran.reports))
+    return reports, ran.reports
+
+
+def unless_lost(reports: Reports) -> None:
+    """Raises Unavailable: a sandbox that was lost says nothing of a change."""
+    if lost := next((report for report in reports.reports if report.ended == "lost"), None):
+        raise Unavailable("sandbox", f"it was lost twice: {redact(lost.problem)[:300]}".rstrip(": "))
 
 
 def patch_of(incident: Incident) -> PatchCode:

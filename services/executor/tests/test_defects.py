@@ -94,7 +94,7 @@ async def test_a_changed_copy_that_is_red_has_not_passed() -> None:
 async def test_a_sandbox_that_was_lost_is_tried_once_more_and_then_waited_for(answer: Sequence[Report]) -> None:
     said, asked = await rehearsed(answer, (RED, GREEN))
     assert isinstance(said, ev.Rehearsed) and asked == 2
-    with pytest.raises(Unavailable, match="sandbox: it was lost twice during the rehearsal: killed"):
+    with pytest.raises(Unavailable, match="sandbox: it was lost twice: killed"):
         await rehearsed(answer)
 
 

@@ -5,12 +5,12 @@ from typing import Protocol
 
 from autopatch.chassis import redaction
 from autopatch.chassis.chassis import Blobs, Chassis
-from autopatch.chassis.jobs import baseline_of, diff_of, job_of, patch_of
+from autopatch.chassis.jobs import baseline_of, diff_of, job_of, patch_of, reports_of, unless_lost
 from autopatch.chassis.room import Handler, Heard
 from autopatch.chassis.telemetry import annotate, span
 from autopatch.contract import events as ev
 from autopatch.contract.code import Report, Reports
-from autopatch.contract.errors import ContractError, Refused, Unavailable
+from autopatch.contract.errors import ContractError, Refused
 from autopatch.contract.evidence import BlobRef, Rehearsal, RehearsalRun
 from autopatch.contract.lifecycle import State
 from autopatch.contract.plan import StepResult, UndoRecord
@@ -124,15 +124,9 @@ def patched_by(heard: Heard) -> str:
 
 async def run(workshop: RunsTests, blobs: Blobs, request: RunTests) -> tuple[Reports, BlobRef]:
     """A sandbox that was lost says nothing of the diff, so it is tried once more. Raises Unavailable when it is lost again."""
-    lost = ""
-    for _ in range(2):
-        ran = await workshop.run_tests(request)
-        reports = Reports.model_validate_json(await blobs.get(ran.reports))
-        problems = [report.problem for report in reports.reports if report.ended == "lost"]
-        if not problems:
-            return reports, ran.reports
-        lost = redaction.redact(problems[0])[:300]
-    raise Unavailable("sandbox", f"it was lost twice during the rehearsal: {lost}".rstrip(": "))
+    reports, ref = await reports_of(blobs, lambda: workshop.run_tests(request))
+    unless_lost(reports)
+    return reports, ref
 
 
 def rehearsed(baseline: Baseline, ran: Reports, wanted: int = 1) -> Rehearsal:

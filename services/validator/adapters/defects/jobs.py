@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from opentelemetry.trace import Span
 
 from autopatch.chassis.chassis import Chassis
-from autopatch.chassis.jobs import baseline_of, diff_of, job_of, paths_of, patch_of
+from autopatch.chassis.jobs import baseline_of, diff_of, job_of, paths_of, patch_of, reports_of, unless_lost
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.room import Heard
 from autopatch.chassis.telemetry import span
 from autopatch.contract import events as ev
 from autopatch.contract.code import Report, Reports, TestCase, TestTable
-from autopatch.contract.errors import Unavailable
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.requests import RanTests, Rechecked, RunTests
@@ -60,8 +59,7 @@ class Jobs:
             ran, ref = await self._run(RunTests(
                 incident_id=heard.incident.id, job=job, unchanged=1, diff=diff, limit_s=limit_s
             ))
-            if lost := next((report for report in ran.reports if report.ended == "lost"), None):
-                raise Unavailable("sandbox", f"it was lost twice: {redact(lost.problem)[:300]}".rstrip(": "))
+            unless_lost(ran)
             _tell(current, ran, baseline)
             decided = _redacted(defects.judged(baseline, ran, ref, fitted))
             current.set_attribute("verdict", decided.name)
@@ -76,13 +74,7 @@ class Jobs:
         return Rechecked(status="red", reason="the snapshot's tests were red, and a snapshot does not change")
 
     async def _run(self, request: RunTests) -> tuple[Reports, BlobRef]:
-        """A sandbox that was lost may have been ended from outside, so it is tried once more; then that is how the run ended."""
-        for last in (False, True):
-            ran = await self._chassis.asker.ask(request, RanTests)
-            reports = Reports.model_validate_json(await self._chassis.blobs.get(ran.reports))
-            if last or not any(report.ended == "lost" for report in reports.reports):
-                break
-        return reports, ran.reports
+        return await reports_of(self._chassis.blobs, lambda: self._chassis.asker.ask(request, RanTests))
 
 
 def _redacted(event: ev.Event) -> ev.Event:
