@@ -52,7 +52,7 @@ class BusAsker:
             answer = json.loads(message.data)
             if answer.get("fault"):
                 fault = Fault.model_validate(answer["fault"])
-                raise Unavailable(fault.missing or room, fault.error)
+                raise Unavailable(fault.missing or room, fault.error, tip=fault.tip)
             return reply.model_validate(answer["answer"])
         except (ValueError, KeyError, ValidationError) as error:
             raise Unavailable(room, f"{request.subject}: unreadable answer") from error
@@ -127,7 +127,7 @@ async def _answered(room: str, tracer: Tracer, kind: type[Any], responder: Respo
             return _fault(f"the answer has {len(data)} bytes, more than fit on the bus", "")
         return data
     except Unavailable as error:
-        return _fault(error.reason, error.service)
+        return _fault(error.reason, error.service, error.tip)
     except AutoPatchError as error:
         return _fault(str(error), "")
     except ValidationError as error:
@@ -137,5 +137,5 @@ async def _answered(room: str, tracer: Tracer, kind: type[Any], responder: Respo
         return _fault(f"{type(error).__name__} while answering", "")
 
 
-def _fault(error: str, missing: str) -> bytes:
-    return json.dumps({"fault": {"error": error[:500], "missing": missing}}).encode()
+def _fault(error: str, missing: str, tip: str = "") -> bytes:
+    return json.dumps({"fault": {"error": error[:500], "missing": missing, "tip": tip[:500]}}).encode()

@@ -272,10 +272,11 @@ class Runner:
         cause = stored.envelope.event_id
         with suppress(Conflict, ContractError), scope(self._tracer, incident.id, stored.headers):
             if began is None or began < since:
-                note = ev.Waiting(on=on, reason=error.reason, room=self.room.name)
+                note = ev.Waiting(on=on, reason=error.reason, room=self.room.name, tip=error.tip)
                 await self._log.append(incident, [note], by=self.room.name, caused_by=cause, key=key)
             elif self._clock.now() - began > self._waiting_limit and not self.room.historian:
-                reason = f"waited {self._waiting_limit.total_seconds():.0f} s for {on}: {error.reason}"
+                why = f"{error.reason} ({error.tip})" if error.tip else error.reason
+                reason = f"waited {self._waiting_limit.total_seconds():.0f} s for {on}: {why}"
                 escalated = ev.Escalated(reason=reason, room=self.room.name)
                 await self._log.append(incident, [escalated], by=self.room.name, caused_by=cause)
         await self._clock.sleep(after_s)

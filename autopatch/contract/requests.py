@@ -19,10 +19,11 @@ class Request(Word):
 
 
 class Fault(Word):
-    """The room could not answer; `missing` names a server when that is why."""
+    """The room could not answer; `missing` names a server when that is why, `tip` what to try."""
 
     error: str
     missing: str = ""
+    tip: str = ""
 
 
 class Found(Word):

@@ -48,7 +48,10 @@ def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
 
 
 def _tip(kind: Kind, incident: Incident, use: ModelUse | None) -> str:
-    """Where a person or the policy said no there is nothing to try: that was the answer."""
+    """Where a person or the policy said no there is nothing to try: that was the answer. Who misses a thing knows what helps."""
+    waited = _waited(incident)
+    if kind == "sandbox_unavailable" and waited and waited.tip:
+        return waited.tip
     if kind != "no_fix_found":
         return TIPS.get(kind, "")
     if incident.last(ev.Undiagnosed):

@@ -55,6 +55,22 @@ async def test_answers_do_not_wait_for_each_other_and_end_when_their_incident_is
         await bus.close()
 
 
+async def test_what_the_answering_room_misses_is_told_with_its_remedy(nats_server: NatsServer) -> None:
+    asked, answering = [await connect(nats_server.url, room, budget_s=5) for room in ROOMS[:2]]
+
+    async def missing(_: Recheck) -> Rechecked:
+        raise Unavailable("docker", "no image x:1", tip="build x")
+
+    room = Answering(answering, provider("validator", "").get_tracer("test"), {Recheck: missing})
+    await room.start()
+    with pytest.raises(Unavailable) as caught:
+        await BusAsker(asked).ask(Recheck(incident_id="a-1"), Rechecked)
+    await room.stop()
+    for bus in (asked, answering):
+        await bus.close()
+    assert (caught.value.service, caught.value.reason, caught.value.tip) == ("docker", "no image x:1", "build x")
+
+
 async def test_an_answer_that_nobody_waits_for_any_more_is_given_up(
     nats_server: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

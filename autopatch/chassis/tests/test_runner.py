@@ -59,7 +59,7 @@ async def test_what_is_missing_is_noted_once_and_the_handler_resumes_alone(bus: 
 
     async def handler(heard: Heard) -> Sequence[ev.Event]:
         if missing:
-            raise Unavailable("prometheus", "connection refused")
+            raise Unavailable("prometheus", "connection refused", tip="start it")
         return [ev.NotReproduced(reason="green")]
 
     log = await opened(bus)
@@ -67,8 +67,10 @@ async def test_what_is_missing_is_noted_once_and_the_handler_resumes_alone(bus: 
         await asyncio.sleep(1)
         missing = False
         await until(lambda: is_in(log, State.CLOSED))
-    events = [s.envelope.event for s in (await log.load("a-1")).log]
-    assert events == ["opened", "waiting", "not_reproduced"]
+    incident = await log.load("a-1")
+    assert [s.envelope.event for s in incident.log] == ["opened", "waiting", "not_reproduced"]
+    noted = incident.last(ev.Waiting)
+    assert noted and (noted.reason, noted.tip) == ("connection refused", "start it")
 
 
 async def test_waiting_too_long_escalates(bus: Bus, nats_server: NatsServer) -> None:

@@ -55,6 +55,12 @@ def test_each_way_to_end_has_its_verdict_and_its_reason(state: State, events: tu
     assert found.reason and bool(found.tip) == (verdict not in ("fixed", "cancelled") and searched)
 
 
+def test_what_a_missing_image_needs_is_the_remedy() -> None:
+    waiting = ev.Waiting(on="docker", reason="image x:1 is not on the engine", room="executor", tip="build x")
+    found = verdict_of(incident(State.ESCALATED, waiting, ev.Escalated(reason="late", room="validator")))
+    assert found is not None and (found.verdict, found.tip) == ("sandbox_unavailable", "build x")
+
+
 @pytest.mark.parametrize(("mode", "tip"), [("off", "--model local"), ("local", "a larger model")])
 def test_where_no_model_was_asked_that_is_the_remedy(mode: Literal["off", "local"], tip: str) -> None:
     nothing = ev.Escalated(reason="nothing passed", room="planner", kind="no_fix_found", model=ModelUse(mode=mode, calls=1))
