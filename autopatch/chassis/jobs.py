@@ -14,7 +14,8 @@ from autopatch.contract.evidence import BlobRef
 from autopatch.contract.lifecycle import Incident
 from autopatch.contract.requests import RanTests
 from autopatch.repair.judging import Baseline, clearest, expected
-from autopatch.repair.tree import read_archive
+from autopatch.repair.proving import for_repair
+from autopatch.repair.tree import Files, read_archive
 
 
 def job_of(incident: Incident) -> CodeJob:
@@ -23,6 +24,12 @@ def job_of(incident: Incident) -> CodeJob:
     if job is None:
         raise Reject(f"incident {incident.id} is no job")
     return job
+
+
+async def tree_of(blobs: Blobs, job: CodeJob) -> Files:
+    """The job's snapshot, which knows what proves something. Raises Unavailable, ContractError for one that is none."""
+    tree = await asyncio.to_thread(read_archive, await blobs.get(job.snapshot))
+    return await asyncio.to_thread(for_repair, tree, job.command)
 
 
 async def paths_of(blobs: Blobs, job: CodeJob) -> Collection[str]:

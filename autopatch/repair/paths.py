@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from autopatch.repair.edits import EditError
-from autopatch.repair.tree import Tree, unfit_path
+from autopatch.repair.tree import Tree, fixed, unfit_path
 
 NEAR = 0.8
 """Least similarity (difflib ratio, 0 to 1) of a misspelt path to the file that is meant."""
@@ -19,7 +19,8 @@ MARGIN = 0.05
 _TEST_FOLDERS = {"test", "tests", "__tests__", "__mocks__", "__snapshots__", "__fixtures__", "e2e"}
 _TEST_FILES = (
     "test_*.py", "*_test.py", "tests.py", "test.py", "*.test.*", "*.spec.*", "*_test.go", "*test.java", "*tests.java",
-    "*_spec.rb", "*.snap", "test.js", "test.mjs", "test.ts", "test-*.js", "test-*.mjs", "*-test.js", "*_test.js", "*-test.mjs",
+    "*_spec.rb", "*.snap", *(f"{name}.{end}{kind}" for name in ("test", "test-*", "*-test", "*_test") for end in ("", "c", "m")
+    for kind in ("js", "ts", "jsx", "tsx")),
 )
 _STEERING_FOLDERS = {
     ".github", ".gitlab", ".circleci", ".buildkite", ".husky", ".vscode", ".idea", ".devcontainer", ".cargo", "node_modules",
@@ -175,6 +176,8 @@ def untouchable(path: str, tree: Tree) -> str:
         return "belongs to the tests"
     if steers_tools(path, tree):
         return "steers the tools that judge the patch"
+    if why := fixed(tree).get(path, ""):
+        return why
     return "" if path in tree else _unfit_new(path, tree)
 
 

@@ -131,6 +131,8 @@ def _of_node(node: ast.AST, names: dict[str, str]) -> Iterator[Mark]:
                 yield node.lineno, f"uses {name} on {ast.unparse(target)[:40]}"
         case ast.Call(func=ast.Name(id="type"), args=[_, _, _]):
             yield node.lineno, "makes a class at run time"
+        case ast.If(test=test) if "__name__" in ast.dump(test) and ast.unparse(test) != "__name__ == '__main__'":
+            yield node.lineno, f"asks how it is run: {ast.unparse(test)[:60]}"
         case ast.Constant(value=str(text)):
             if _names_tests(text):
                 yield node.lineno, f"names the tests or their runner ({text[:40]!r})"

@@ -21,21 +21,30 @@ _HFS_IGNORES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 class Files(dict[str, bytes]):
-    """A tree that knows which of its files may be executed; all others have mode 100644."""
+    """A tree that knows which files may be executed, all others have mode 100644; `fixed`: what no repair changes, and why."""
 
-    def __init__(self, files: Tree | Iterable[tuple[str, bytes]] = (), executable: Collection[str] = ()) -> None:
+    def __init__(
+        self, files: Tree | Iterable[tuple[str, bytes]] = (), executable: Collection[str] = (),
+        fixed: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(files)
         self.executable = frozenset(executable)
+        self.fixed = dict(fixed or {})
 
     def changed(self, changes: Mapping[str, bytes | None]) -> "Files":
         """A copy in which files have new contents; None removes one. Files keep their modes, new ones have 100644."""
         kept = {path: content for path, content in {**self, **changes}.items() if content is not None}
-        return Files(kept, self.executable & kept.keys())
+        return Files(kept, self.executable & kept.keys(), self.fixed)
 
 
 def executables(tree: Tree) -> frozenset[str]:
     """Paths with mode 100755: what `Files` says, none of any other mapping."""
     return tree.executable if isinstance(tree, Files) else frozenset()
+
+
+def fixed(tree: Tree) -> Mapping[str, str]:
+    """Paths that no repair changes though their names do not say so, and why: what `Files` says, none of any other mapping."""
+    return tree.fixed if isinstance(tree, Files) else {}
 
 
 def unfit_path(path: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from autopatch.chassis.chassis import Chassis
-from autopatch.chassis.jobs import job_of, red_of
+from autopatch.chassis.jobs import job_of, red_of, tree_of
 from autopatch.chassis.llm.settings import Mode
 from autopatch.chassis.outline import known
 from autopatch.chassis.outlines import outlines
@@ -19,7 +19,7 @@ from autopatch.contract.evidence import ModelUse, Similar, TargetState
 from autopatch.contract.requests import Found, IndexCode, Indexed, RanTests, RunTests, Search
 from autopatch.repair.judging import Baseline
 from autopatch.repair.localise import places
-from autopatch.repair.tree import Tree, read_archive
+from autopatch.repair.tree import Tree
 from services.diagnosis.adapters.defects import telling
 from services.diagnosis.adapters.defects.telling import Seen
 
@@ -49,7 +49,7 @@ class Localiser:
         """Raises Unavailable when the sandbox is away; missing knowledge or coverage is only noted."""
         incident, job = heard.incident, job_of(heard.incident)
         baseline, report = await red_of(self._chassis.blobs, incident)
-        tree = await asyncio.to_thread(read_archive, await self._chassis.blobs.get(job.snapshot))
+        tree = await tree_of(self._chassis.blobs, job)
         seen = await self._gathered(incident.id, Seen(job, report, baseline.failing), baseline)
         with span("localise") as current:
             found = (await asyncio.to_thread(

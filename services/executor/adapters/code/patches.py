@@ -1,19 +1,18 @@
 """A planned patch of a running target, with everything that it was made for."""
 
-import asyncio
 from dataclasses import dataclass
 
 from pydantic import ValidationError
 
 from autopatch.chassis.chassis import Blobs
-from autopatch.chassis.jobs import diff_of
+from autopatch.chassis.jobs import diff_of, tree_of
 from autopatch.contract.actions import PatchCode
 from autopatch.contract.code import CodeJob
 from autopatch.contract.errors import ContractError, Refused
 from autopatch.contract.evidence import BlobRef
 from autopatch.contract.plan import Plan
 from autopatch.contract.target import Target
-from autopatch.repair.tree import Files, read_archive
+from autopatch.repair.tree import Files
 from services.executor.adapters.workshop.batch import Changes
 from services.executor.adapters.workshop.patches import patched
 
@@ -39,7 +38,7 @@ async def understood(blobs: Blobs, target: Target, action: PatchCode) -> Patch:
     """Raises Refused when it is not for this target, or changes what no patch may, Unavailable without object store or git."""
     try:
         job = CodeJob.model_validate_json(await blobs.get(BlobRef(name=action.job, size=0, digest=action.job)))
-        tree = await asyncio.to_thread(read_archive, await blobs.get(job.snapshot))
+        tree = await tree_of(blobs, job)
     except (ValidationError, ContractError) as error:
         raise Refused(f"the patch's job cannot be read: {error}") from error
     ref, diff = await diff_of(blobs, action)

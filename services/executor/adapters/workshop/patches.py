@@ -36,7 +36,7 @@ def restored(trial: Trial, tree: Files) -> Run:
         why = unfit_path(change.path)
         if why:
             return Run(trial.id, 0, {}, f"refused: {change.path!r} {why}")
-        if not is_test(change.path) and not steers_tools(change.path, tree):
+        if not is_test(change.path) and not steers_tools(change.path, tree) and change.path not in tree.fixed:
             content = _content(change)
             if isinstance(content, str):
                 return Run(trial.id, 0, {}, f"refused: {change.path!r} {content}")

@@ -10,6 +10,7 @@ from autopatch.chassis.telemetry import annotate, span
 from autopatch.contract.code import CodeJob, Report, Reports, Trials
 from autopatch.contract.errors import ContractError
 from autopatch.contract.requests import RanTests, RunTests
+from autopatch.repair.proving import for_repair
 from autopatch.repair.tree import Files, read_archive
 from services.executor.adapters.sandbox.job import Sandbox
 from services.executor.adapters.workshop.batch import Batch, Run, sources
@@ -40,7 +41,7 @@ class Workshop:
     async def run_tests(self, request: RunTests) -> RanTests:
         """Raises Unavailable without engine or image, ContractError for a snapshot, candidates or a diff that is none."""
         snapshot = await self._blobs.get(request.job.snapshot)
-        tree = read_archive(snapshot)
+        tree = for_repair(read_archive(snapshot), request.job.command)
         runs = [Run("", number, {}) for number in range(request.unchanged)]
         runs += [*await self._diff(request, tree), *await self._trials(request, tree)]
         with span("test runs", unchanged=request.unchanged, runs=len(runs)) as current:

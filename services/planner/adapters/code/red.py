@@ -3,13 +3,13 @@
 import asyncio
 
 from autopatch.chassis.chassis import Chassis
+from autopatch.chassis.jobs import tree_of
 from autopatch.chassis.redaction import redact
 from autopatch.chassis.telemetry import span
 from autopatch.contract.code import CodeJob, Covered, Report, Reports
 from autopatch.contract.requests import RanTests, RunTests, Snapped, Snapshot
 from autopatch.repair.judging import Baseline, clearest, expected, named, within
 from autopatch.repair.localise import places
-from autopatch.repair.tree import read_archive
 from services.planner.adapters.gate.case import Case, failed_keys
 from services.planner.ports import Question
 
@@ -32,7 +32,7 @@ async def case_of(chassis: Chassis, question: Question, attached: dict[str, str]
     """Raises Sound when the tests are not red, Unavailable when executor or object store are away or the target's file lacks."""
     snapped = await chassis.asker.ask(Snapshot(target=question.target.name, attached=attached), Snapped)
     job, incident = snapped.job, question.incident
-    tree = await asyncio.to_thread(read_archive, await chassis.blobs.get(job.snapshot))
+    tree = await tree_of(chassis.blobs, job)
     with span("baseline of the source", commit=job.commit, attached=sorted(attached)) as current:
         runs = await _ran(chassis, RunTests(
             incident_id=incident.id, job=job, unchanged=UNCHANGED, limit_s=min(LONGEST_S, START_S + UNCHANGED * job.suite_s)

@@ -1,6 +1,5 @@
 """What a repair starts from, as the log and the object store tell it, and the ground that a round of it stands on."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,7 @@ from autopatch.repair.applying import EditError, apply_answer
 from autopatch.repair.diffs import apply_diff
 from autopatch.repair.judging import Baseline
 from autopatch.repair.paths import is_test
-from autopatch.repair.tree import Files, read_archive
+from autopatch.repair.tree import Files
 from services.planner.adapters.gate.candidate import Changes, key_of
 from services.planner.ports import Failure
 
@@ -38,7 +37,7 @@ class Case:
     @property
     def tests(self) -> Mapping[str, bytes]:
         """The files that are tests."""
-        return {path: data for path, data in self.tree.items() if is_test(path)}
+        return {path: data for path, data in self.tree.items() if is_test(path) or path in self.tree.fixed}
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ async def load(chassis: Chassis, incident: Incident, failures: tuple[Failure, ..
     if diagnosed is None:
         raise Reject(f"incident {incident.id} has no diagnosis of runs of its tests")
     baseline, red = await jobs.red_of(chassis.blobs, incident)
-    tree = await asyncio.to_thread(read_archive, await chassis.blobs.get(job.snapshot))
+    tree = await jobs.tree_of(chassis.blobs, job)
     if baseline.verdict != "red":
         raise Reject(f"the tests of incident {incident.id} are not red: {baseline.reason}")
     places = Places.model_validate_json(await chassis.blobs.get(diagnosed.places)).places if diagnosed.places else ()
