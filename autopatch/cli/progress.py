@@ -66,6 +66,8 @@ def snapshot(progress: Progress, taken: Snapshot) -> None:
     """What travels, and what does not."""
     at = f", at {taken.commit[:12]}" if taken.commit else ""
     progress.note(f"{len(taken.files)} files, {taken.size / 1024:.1f} KiB{at}")
+    for path in list(taken.files.fixed)[:SHOWN]:
+        progress.note(f"copied: {path} (a link: it is read, and not repaired)")
     for each in taken.left_out[:SHOWN]:
         progress.note(f"left out: {each.path} ({each.why})")
     if len(taken.left_out) > SHOWN:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autopatch.contract.errors import OperatorError, Unavailable
-from autopatch.repair.tree import Files, tree_digest, write_archive
+from autopatch.repair.tree import LINK, Files, tree_digest, write_archive
 from services.executor.adapters.branches.git import Git, GitFailed, names
 
 FILE_BYTES = 8 * 1024**2
@@ -68,7 +68,8 @@ def collect(folder: Path, environment: Mapping[str, str]) -> tuple[Files, tuple[
         reading.take(path)
     if not reading.files:
         raise OperatorError(f"{folder} holds no file that could be repaired", tip="name the folder that holds the code")
-    return Files(sorted(reading.files.items()), reading.executable), tuple(reading.left_out), commit
+    reading.follow()
+    return Files(sorted(reading.files.items()), reading.executable, reading.links), tuple(reading.left_out), commit
 
 
 def name_of(folder: Path) -> str:
@@ -83,6 +84,7 @@ class _Reading:
         self.files: dict[str, bytes] = {}
         self.executable: set[str] = set()
         self.left_out: list[LeftOut] = []
+        self.links: dict[str, str] = {}
         self._root = os.fsencode(folder)
         self._folders: dict[bytes, bool] = {b"": True}
         self._size = 0
@@ -99,6 +101,9 @@ class _Reading:
         full = os.path.join(self._root, path)
         try:
             found = os.lstat(full)
+            if stat.S_ISLNK(found.st_mode):
+                self.links[path.decode()] = LINK
+                return None
             if why := _unlike(found):
                 return self.leave(path, why)
             content = _content(full)
@@ -112,6 +117,20 @@ class _Reading:
         self.files[path.decode()] = content
         if found.st_mode & stat.S_IXUSR:
             self.executable.add(path.decode())
+
+    def follow(self) -> None:
+        """A link to a file that travels becomes its copy, so that what is read by that name is there. No repair changes it."""
+        for path in list(self.links):
+            full = os.path.join(self._root, path.encode())
+            target = os.path.relpath(os.path.realpath(full), self._root).decode(errors="replace")
+            if target not in self.files or target in self.links:
+                del self.links[path]
+                self.leave(path.encode(), "a symbolic link that leads to no file of the snapshot")
+                continue
+            self._count(self.files[target])
+            self.files[path] = self.files[target]
+            if target in self.executable:
+                self.executable.add(path)
 
     def _count(self, content: bytes) -> None:
         self._size += len(content)
@@ -144,8 +163,6 @@ def _unfit(path: bytes) -> str:
 
 
 def _unlike(found: os.stat_result) -> str:
-    if stat.S_ISLNK(found.st_mode):
-        return "a symbolic link"
     if stat.S_ISDIR(found.st_mode):
         return "a submodule"
     if not stat.S_ISREG(found.st_mode):

@@ -15,6 +15,7 @@ Tree = Mapping[str, bytes]
 FILES = 100_000
 FILE_BYTES = 8 * 1024**2
 TOTAL_BYTES = 96 * 1024**2
+LINK = "is the copy of a link"
 _ASCII = bytes(range(128))
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.M)
 _HFS_IGNORES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
@@ -86,6 +87,7 @@ def read_archive(data: bytes) -> Files:
     """
     files: dict[str, bytes] = {}
     executable: set[str] = set()
+    links: dict[str, str] = {}
     try:
         raw = _inflate(data)
         with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
@@ -97,6 +99,8 @@ def read_archive(data: bytes) -> Files:
                 files[path] = _content(archive, member)
                 if member.mode & 0o100:
                     executable.add(path)
+                if member.pax_headers.get("comment") == LINK:
+                    links[path] = LINK
                 if len(files) > FILES:
                     raise ContractError(f"an archive of files: more than {FILES} files")
             if any(raw[archive.offset:]):
@@ -106,7 +110,7 @@ def read_archive(data: bytes) -> Files:
     folders = {path[:at] for path in files for at in _slashes(path)}
     if both := sorted(folders & files.keys()):
         raise ContractError(f"an archive of files: {both[0]!r} is a file and a folder")
-    return Files(files, executable)
+    return Files(files, executable, links)
 
 
 def _slashes(path: str) -> list[int]:
@@ -166,6 +170,8 @@ def write_archive(tree: Tree) -> bytes:
                 raise ContractError(f"an archive of files: the path {path!r} {why}")
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(tree[path]), 0o755 if path in executable else 0o644
+            if fixed(tree).get(path) == LINK:
+                member.pax_headers = {"comment": LINK}
             if member.size > FILE_BYTES:
                 raise ContractError(f"an archive of files: {path!r} has {member.size} bytes, more than {FILE_BYTES}")
             archive.addfile(member, io.BytesIO(tree[path]))

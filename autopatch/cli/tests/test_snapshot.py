@@ -12,6 +12,7 @@ import pytest
 from autopatch.cli import snapshot
 from autopatch.cli.snapshot import digest_now, name_of, take
 from autopatch.contract.errors import OperatorError, Unavailable
+from autopatch.repair.paths import untouchable
 from autopatch.repair.tree import read_archive, tree_digest
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
@@ -72,6 +73,23 @@ def test_the_archive_holds_the_same_and_the_same_tree_gives_the_same_bytes(repos
     assert digest_now(repository, ENVIRONMENT) != first.tree
 
 
+NOWHERE = "a symbolic link that leads to no file of the snapshot"
+
+
+def test_a_link_to_a_file_that_travels_becomes_its_copy_which_no_repair_changes(repository: Path) -> None:
+    (repository / "run.sh").write_text("x\n")
+    (repository / "run.sh").chmod(0o755)
+    (repository / "kept" / "calc.py").symlink_to("../calc.py")
+    (repository / "kept" / "more.py").symlink_to("calc.py")
+    (repository / "go").symlink_to(repository / "run.sh")
+    taken = take(repository, ENVIRONMENT)
+    read = read_archive(taken.archive)
+    assert read["kept/calc.py"] == read["kept/more.py"] == read["calc.py"] and {"go", "run.sh"} <= read.executable
+    assert set(read.fixed) == set(taken.files.fixed) == {"kept/calc.py", "kept/more.py", "go"} and taken.left_out == ()
+    assert untouchable("kept/calc.py", read) == "is the copy of a link" and not untouchable("calc.py", read)
+    assert digest_now(repository, ENVIRONMENT) == taken.tree == tree_digest(read)
+
+
 def test_links_submodules_and_odd_files_are_left_out_and_named(repository: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -90,7 +108,7 @@ def test_links_submodules_and_odd_files_are_left_out_and_named(repository: Path,
     Path(os.fsdecode(os.fsencode(repository) + b"/latin\xe9.txt")).write_text("x")
     taken = take(repository, ENVIRONMENT)
     assert {each.path: each.why for each in taken.left_out} == {
-        "sub": "a submodule", "link": "a symbolic link", "broken": "a symbolic link", "nested/": "a repository of its own",
+        "sub": "a submodule", "link": NOWHERE, "broken": NOWHERE, "nested/": "a repository of its own",
         "large.bin": "larger than 8 MiB", "two\nlines": "its name holds control characters",
         "latin\\xe9.txt": "its name is not UTF-8",
     }
