@@ -12,7 +12,7 @@ from autopatch.cli.repair import AUTO
 from autopatch.cli.snapshot import Snapshot, digest_now
 from autopatch.contract.errors import OperatorError, Refused, StaleTarget
 from autopatch.repair.diffs import apply_diff
-from services.executor.adapters.branches.commits import commit_on_branch, message_of
+from services.executor.adapters.branches.commits import commit_on_branch, free, message_of
 from services.executor.adapters.branches.forges import Offer, offer
 from services.executor.adapters.branches.git import Git, GitFailed
 from services.executor.adapters.branches.remotes import SETTING, push, remote_of
@@ -38,6 +38,8 @@ class Wishes:
         if (self.branch or self.request) and not taken.commit:
             what = f"{taken.folder} has no commit that a branch could begin from"
             raise OperatorError(what, tip="git init, git add, git commit")
+        if self.branch or self.request:
+            free(taken.folder, self.branch if self.branch not in ("", AUTO) else f"{AUTO}new", environment)
         if self.request:
             found = remote_of(taken.folder, self.remote, load(ForgeSettings), environment)
             if not found.token.get_secret_value():

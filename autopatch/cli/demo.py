@@ -77,6 +77,7 @@ def demo(
     ends = ", ".join(episode.view.state.value for episode in episodes)
     clock.say(f"{'healed' if healed else 'NOT HEALED'}: {ends}", bold=True)
     if not healed:
+        out.note("try: once more on a machine that does nothing else; autopatch demo --keep leaves everything there to look at")
         _logs(out, hosted.folder, None)
     elif not leave:
         hosted.discard()

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import sys
 import tempfile
 import traceback
@@ -42,8 +43,10 @@ def tell(error: AutoPatchError, as_json: bool) -> None:
     """One line and its remedy on stderr; with --json one object on stdout."""
     message = str(error.args[0]) if error.args else type(error).__name__
     if as_json:
-        print(json.dumps({"ok": False, "error": message, "tip": error.tip}))
-        return
+        try:
+            return print(json.dumps({"ok": False, "error": message, "tip": error.tip}), flush=True)
+        except OSError:  # a full disk: what is left in the buffer must not fail once more at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     print(f"error: {message}", file=sys.stderr)
     if error.tip:
         print(f"  try: {error.tip}", file=sys.stderr)

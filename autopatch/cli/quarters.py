@@ -11,6 +11,7 @@ from autopatch.chassis.llm.settings import cache_home
 from autopatch.chassis.settings import Common, load
 from autopatch.cli import locks
 from autopatch.cli.lab import nats
+from autopatch.contract.errors import OperatorError
 
 KEPT_BYTES = 1024**3
 """A log and object store of earlier jobs that have grown larger begin anew; lessons are kept elsewhere."""
@@ -23,7 +24,10 @@ WAIT_S = 10.0
 def folder(note: Callable[[str], None]) -> Iterator[Path]:
     """Ours alone: the one that lessons are kept in, or one for this job when another job is in there."""
     kept = cache_home() / "autopatch" / "repair"
-    kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        kept.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise OperatorError(f"{kept}: {error.strerror}", tip="set XDG_CACHE_HOME to a folder that can be written to") from None
     with locks.held(kept / "lock") as ours:
         if not ours:
             note("another repair is under way: this one neither uses its lessons nor adds to them")

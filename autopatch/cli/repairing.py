@@ -81,6 +81,8 @@ def _ended(
     finally:
         for line in delivered.lines():
             out.say((line, "bold"))
+    if not fixed and not out.json and options.wishes != Wishes(remote=options.wishes.remote):
+        out.note("there is no fix: nothing was written, committed or applied")
     if out.json:
         told = {name: value for name, value in asdict(delivered).items() if value}
         out.data({**result.verdict.model_dump(mode="json"), **({"delivered": told} if told else {}), **failed})
@@ -133,7 +135,7 @@ def _asking(options: Options, environment: Mapping[str, str], shown: Progress) -
         issue = _issue(options.issue)
         taken = snapshot.take(options.repository, environment)
         options.wishes.check(taken, environment)
-        tests = tests or testing.guessed(taken.files, options.toolchain)
+        tests = testing.unfolded(tests, taken.files) if tests else testing.guessed(taken.files, options.toolchain)
         made = Asking(taken, tests, issue, options.image, options.limits)
         made.body()
     except OperatorError as error:

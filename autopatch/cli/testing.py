@@ -12,6 +12,7 @@ from autopatch.repair.tree import Tree
 
 TIP = 'say how its tests are run, such as --test "pytest -q"'
 _NODE = re.compile(r"(^|/)((test|tests|__tests__)/.*|test-[^/]*|test|[^/]*[._-]test)\.(js|mjs|cjs|ts|mts|cts)$")
+_NPM = (("npm", "test"), ("npm", "t"), ("npm", "run", "test"))
 _PYTHON = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests?)\.py$")
 _PYTEST = re.compile(r"^\s*(import pytest|from pytest)|^(async )?def test_", re.M)
 
@@ -35,6 +36,13 @@ def said(command: str, toolchain: Toolchain | None) -> Tests:
         raise OperatorError("--test: is empty", tip=TIP)
     node = PurePosixPath(words[0]).name in ("node", "npm", "npx", "yarn", "pnpm")
     return Tests(words, toolchain or ("node" if node else "python"))
+
+
+def unfolded(tests: Tests, files: Tree) -> Tests:
+    """`npm test` as the `node --test` that it is, of which each test is told by itself; anything else as it was."""
+    script = _script(files)
+    plain = script.startswith("node --test") and not re.search(r"[|&;<>$`'\"\\\n]", script)
+    return Tests(tuple(script.split()), "node", "npm's script says so") if tests.command in _NPM and plain else tests
 
 
 def guessed(files: Tree, toolchain: Toolchain | None) -> Tests:

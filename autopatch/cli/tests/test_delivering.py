@@ -7,6 +7,7 @@ import pytest
 
 from autopatch.cli.asking import Result
 from autopatch.cli.delivering import Delivered, Wishes, apply, deliver
+from autopatch.cli.repair import AUTO
 from autopatch.cli.snapshot import take
 from autopatch.cli.tests.test_repair import CODE, DIFF, FIXED, git
 from autopatch.cli.tests.test_repair import calc as calc
@@ -106,3 +107,17 @@ def test_a_file_that_cannot_be_written_in_the_end_is_the_persons_mistake_and_the
     with pytest.raises(OperatorError, match="--output: .*: (No such file|File name too long)"):
         deliver(wishes, RESULT, take(calc, ENVIRONMENT), ENVIRONMENT, done)
     assert done == Delivered("", True, "fix", git(calc, "rev-parse", "fix"))
+
+
+@pytest.mark.parametrize(("branch", "there", "says"), [
+    ("bad name", "", "cannot be the name"), ("-x", "", "cannot be the name"),
+    ("fix", "fix", "branch fix is at [0-9a-f]{12} already"),
+    (AUTO, "autopatch", "branch autopatch is at [0-9a-f]{12} already"), ("a/b", "a", "a/b: branch a is at"),
+])
+def test_a_branch_that_could_not_be_made_is_refused_at_once(calc: Path, branch: str, there: str, says: str) -> None:
+    if there:
+        git(calc, "branch", there)
+    with pytest.raises(OperatorError, match=says) as error:
+        Wishes(branch=branch).check(take(calc, ENVIRONMENT), ENVIRONMENT)
+    assert error.value.tip
+    Wishes(branch="free").check(take(calc, ENVIRONMENT), ENVIRONMENT)

@@ -127,6 +127,12 @@ def test_a_fault_of_ours_is_told_even_where_nothing_can_be_written(tmp_path: Pat
     assert told.stderr.startswith("error: AutoPatch itself failed (ZeroDivisionError)\n")
 
 
+def test_a_fault_of_ours_is_told_where_the_answer_cannot_be_written(tmp_path: Path) -> None:
+    told = own_fault(tmp_path, "--json", before="sys.stdout = open('/dev/full', 'w')")
+    assert (told.returncode, told.stderr.splitlines()[0]) == (1, "error: AutoPatch itself failed (ZeroDivisionError)")
+    assert "Traceback" not in told.stderr and "Exception ignored" not in told.stderr
+
+
 def program(*arguments: str, **env: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "autopatch", *arguments]
     return subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=60)

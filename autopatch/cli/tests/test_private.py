@@ -154,3 +154,9 @@ def test_its_locks_are_in_its_own_folder_for_the_machines_are_the_first_users(tm
     job = private._Job(tmp_path, Common(), None, lambda _: None)
     (executor,) = [blueprint for blueprint in job._blueprints() if blueprint.name == "executor"]
     assert load(executor.settings, **executor.given).locks == str(tmp_path / "locks")
+
+
+def test_a_cache_that_cannot_be_made_is_named_with_its_remedy(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    out, err = start("--test", "pytest -q", XDG_CACHE_HOME=str(tmp_path / "file")).communicate(timeout=30)
+    assert f"error: {tmp_path}/file/autopatch/repair: Not a directory" in out + err and "set XDG_CACHE_HOME" in out + err

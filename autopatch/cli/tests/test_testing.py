@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from autopatch.cli.testing import guessed, said
+from autopatch.cli.testing import guessed, said, unfolded
 from autopatch.contract.errors import OperatorError
 
 PYTEST, NODE = ("python3", "-m", "pytest", "-q"), ("node", "--test")
@@ -45,6 +45,17 @@ def test_what_cannot_be_guessed_is_asked_for(files: dict[str, bytes], says: str)
 def test_a_toolchain_decides_between_two() -> None:
     files = {"test_a.py": b"def test_x(): ...\n", "a.test.js": b""}
     assert guessed(files, "node").command == NODE and guessed(files, "python").command == PYTEST
+
+
+@pytest.mark.parametrize(("said_", "script", "command"), [
+    ("npm test", "node --test", "node --test"), ("npm run test", "node --test spec/", "node --test spec/"),
+    ("npm test", "node --test && eslint", "npm test"), ("npm test", "jest", "npm test"),
+    ("npm run lint", "node --test", "npm run lint"),
+])
+def test_npm_test_is_what_its_script_says(said_: str, script: str, command: str) -> None:
+    files = {"package.json": json.dumps({"scripts": {"test": script}}).encode()}
+    found = unfolded(said(said_, None), files)
+    assert (" ".join(found.command), found.toolchain) == (command, "node") and bool(found.why) == (command != said_)
 
 
 def test_what_a_person_says_is_taken_word_by_word() -> None:

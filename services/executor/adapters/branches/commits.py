@@ -51,6 +51,21 @@ def _checked(git: Git, base: str, branch: str) -> None:
     known = re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", base) and git.ask("rev-parse", "--verify", "--quiet", f"{base}^{{commit}}")
     if not known:
         raise OperatorError(f"{base[:12]} is no commit of {git.folder}", tip="is it the same repository?")
+    _nameable(git, branch)
+
+
+def free(folder: Path, branch: str, environment: Mapping[str, str]) -> None:
+    """Raises OperatorError for what cannot be the name of a new branch, Unavailable without git."""
+    git = Git(folder, environment=environment)
+    _nameable(git, branch)
+    parts = branch.split("/")
+    for taken in ("/".join(parts[:end]) for end in range(1, len(parts) + 1)):
+        if at := git.ask("rev-parse", "--verify", "--quiet", f"refs/heads/{taken}"):
+            why = f"branch {taken} is at {at[:12]} already"
+            raise OperatorError(why if taken == branch else f"{branch}: {why}", tip="name another one with --branch NAME")
+
+
+def _nameable(git: Git, branch: str) -> None:
     try:
         git.run("check-ref-format", f"refs/heads/{branch}")
     except GitFailed:
