@@ -1,5 +1,6 @@
 """What a person sees of a job: a line a stage as it happens, and at the end tests before and after, the diff and the verdict."""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ NEXT = {
     "rolling_back": "taking it back", "rolled_back": "trying other fixes",
 }
 SHOWN = 12
+BEAT_S = 15.0
 
 
 class Progress:
@@ -30,7 +32,7 @@ class Progress:
         self._out = out
         self._began = began
         self._status: Status | None = None
-        self._stage = ""
+        self._stage = NEXT[""]
 
     @contextmanager
     def shown(self) -> Iterator["Progress"]:
@@ -38,8 +40,19 @@ class Progress:
         if self._out.json:
             yield self
             return
-        with self._out.err.status(NEXT[""]) as self._status:
-            yield self
+        over = threading.Event()
+        if not self._out.err.is_terminal:
+            threading.Thread(target=self._beat, args=(over,), daemon=True).start()
+        try:
+            with self._out.err.status(self._stage) as self._status:
+                yield self
+        finally:
+            over.set()
+
+    def _beat(self, over: threading.Event) -> None:
+        """Where no spinner turns a line now and then says that it is alive."""
+        while not over.wait(BEAT_S):
+            self.note(f"{self._stage} …")
 
     @property
     def seconds(self) -> float:

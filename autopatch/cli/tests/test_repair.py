@@ -282,13 +282,12 @@ def test_a_branch_is_made_with_trailers_and_the_tree_stays(run: Run, gateway: Se
         assert only_json(result)["delivered"]["branch"] == name
 
 
-def test_a_branch_that_is_there_already_is_told_after_the_verdict(run: Run, gateway: Served, calc: Path) -> None:
+def test_a_branch_that_is_there_already_is_told_before_anything_is_run(run: Run, gateway: Served, calc: Path) -> None:
     git(calc, "branch", "mine")
-    result = repair(run, gateway, str(calc), "--branch", "mine")
-    assert result.exit_code == 1 and "fixed" in result.stdout and "branch mine is at" in result.stderr
-    gateway.chassis.log.stored.clear()
+    result = repair(run, gateway, str(calc), "--branch", "mine", "--apply")
+    assert result.exit_code == 2 and "branch mine is at" in result.stderr and not gateway.chassis.log.stored
     told = repair(run, gateway, str(calc), "--branch", "mine", "--json")
-    assert told.exit_code == 1 and only_json(told)["verdict"] == "fixed" and "branch mine" in only_json(told)["error"]
+    assert told.exit_code == 2 and "branch mine is at" in only_json(told)["error"]
 
 
 @pytest.mark.parametrize("given", [[], ["--json"]])
