@@ -61,7 +61,7 @@ def collect(folder: Path, environment: Mapping[str, str]) -> tuple[Files, tuple[
     if not folder.is_dir():
         raise OperatorError(f"{folder} is not a folder", tip="name the folder of a repository")
     folder, git = folder.resolve(), Git(folder, environment=environment)
-    listed = _listed(git, environment)
+    listed, ignored = _listed(git, environment)
     commit = git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}") if listed else ""
     reading = _Reading(folder)
     for path in listed or _walked(folder, reading.leave):
@@ -69,6 +69,9 @@ def collect(folder: Path, environment: Mapping[str, str]) -> tuple[Files, tuple[
     if not reading.files:
         raise OperatorError(f"{folder} holds no file that could be repaired", tip="name the folder that holds the code")
     reading.follow()
+    if ignored:
+        more = f" and {len(ignored) - 1} more" if len(ignored) > 1 else ""
+        reading.leave(ignored[0], f"git ignores it{more}")
     return Files(sorted(reading.files.items()), reading.executable, reading.links), tuple(reading.left_out), commit
 
 
@@ -183,23 +186,33 @@ def _content(path: bytes) -> bytes:
         os.close(descriptor)
 
 
-def _listed(git: Git, environment: Mapping[str, str]) -> list[bytes]:
-    """Tracked files and those that are not ignored; empty where there is no git repository, or one that ignores the folder."""
+def _listed(git: Git, environment: Mapping[str, str]) -> tuple[list[bytes], list[bytes]]:
+    """Tracked files and those that are not ignored, none where there is no git or it ignores the folder; and what it ignores.
+
+    Of the ignored, what tools make is not told: every repository has it.
+    """
     try:
         inside = git.text("rev-parse", "--is-inside-work-tree")
     except GitFailed as error:
         if "not a git repository" in error.said:
-            return []
+            return [], []
         raise OperatorError(f"{git.folder}: git: {error.said}", tip="`git status` there should work") from None
     except Unavailable:
         if any((at / ".git").exists() for at in (git.folder, *git.folder.parents)):
             raise
-        return []
+        return [], []
     if inside != "true":
         raise OperatorError(f"{git.folder} has no working tree", tip="name a checkout, not a bare repository or .git")
     ignores = Git(git.folder, environment=environment, neutral=False).ask("config", "--type=path", "core.excludesFile")
     given = ("-c", f"core.excludesFile={ignores}") if ignores else ()
-    return sorted(set(names(git.run(*given, "ls-files", "-z", "--cached", "--others", "--exclude-standard"))))
+    found = set(names(git.run(*given, "ls-files", "-z", "--cached", "--others", "--exclude-standard")))
+    ignored = names(git.run(*given, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"))
+    return sorted(found), sorted(path for path in ignored if not _made(path))
+
+
+def _made(path: bytes) -> bool:
+    name = os.path.basename(path.rstrip(b"/")).decode(errors="replace")
+    return name in WITHOUT_GIT or name.endswith((".pyc", ".egg-info"))
 
 
 def _walked(folder: Path, leave: Callable[[bytes, str], None]) -> Iterator[bytes]:

@@ -60,7 +60,8 @@ def test_what_is_not_committed_travels_and_what_is_ignored_or_deleted_does_not(r
         ".gitignore": b"*.log\nbuild/\n", "calc.py": b"x = 2\n", "kept/data.txt": b"1\n", "new.py": b"z\n",
         "run.sh": b"#!/bin/sh\n",
     }
-    assert taken.files.executable == {"run.sh"} and taken.left_out == () and taken.name == "calc"
+    assert taken.left_out == (snapshot.LeftOut("noise.log", "git ignores it"),)
+    assert taken.files.executable == {"run.sh"} and taken.name == "calc"
     assert taken.commit == git(repository, "rev-parse", "HEAD") and taken.size == sum(map(len, taken.files.values()))
     assert state(repository) == before and git(repository, "diff", "--cached", "--name-only") == ""
 
