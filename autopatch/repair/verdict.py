@@ -17,7 +17,7 @@ TIPS: Mapping[Kind, str] = {
     "flaky": "make those tests steady, or leave them out of the command",
     "format_error": "another model: this one's answers could not be read",
     "no_fix_found": "narrow the fault down by one more test that fails; or ask a larger model",
-    "sandbox_unavailable": "start a Docker engine, or set AUTOPATCH_EXECUTOR_DOCKER_HOST; `autopatch doctor` looks",
+    "sandbox_unavailable": "start a Docker engine, or name one that runs with DOCKER_HOST; `autopatch doctor` looks",
 }
 """What a person may try next."""
 ALONE = "let a model try too: `autopatch repair --model local`, or the gateway's AUTOPATCH_LLM_MODE"

@@ -46,5 +46,5 @@ class Engine:
         except APIError:
             raise
         except (DockerException, requests.RequestException) as error:
-            tip = "start the engine, or set AUTOPATCH_EXECUTOR_DOCKER_HOST"
+            tip = "start the engine, or name one that runs with DOCKER_HOST; `autopatch doctor` looks"
             raise Unavailable("docker", f"{self.host} does not answer", tip=tip) from error
