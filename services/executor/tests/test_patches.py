@@ -10,6 +10,7 @@ from autopatch.contract.code import FileChange, Trial
 from autopatch.contract.errors import ContractError, Refused, Unavailable
 from autopatch.contract.requests import RunTests
 from autopatch.repair.diffs import make_diff
+from autopatch.repair.proving import for_repair
 from autopatch.repair.tree import Files
 from services.executor.adapters.runtimes.engine import Engine
 from services.executor.adapters.sandbox.container import DockerSandbox
@@ -47,6 +48,14 @@ async def test_git_listens_to_nobodys_configuration(tmp_path: Path, monkeypatch:
     for name, value in {"HOME": tmp_path, "XDG_CONFIG_HOME": tmp_path, "GIT_DIR": tmp_path, "GIT_EXEC_PATH": tmp_path}.items():
         monkeypatch.setenv(name, str(value))
     assert (await patched(diff(), TREE))["calc.py"] == b"def add(a, b):\r\n    return a + b\r\n"
+
+
+async def test_what_proves_something_by_the_command_is_put_back_in_candidates_and_refused_in_diffs() -> None:
+    tree = for_repair(TREE, ["sh", "run.sh"])
+    changes: dict[str, bytes | None] = {"run.sh": b"true\n", "calc.py": b"x = 1\n"}
+    assert set(restored(of("t", changes), tree).changes) == {"calc.py"} < set(restored(of("t", changes), TREE).changes)
+    with pytest.raises(Refused, match=r"'run.sh' belongs to the tests"):
+        await patched(make_diff(tree, tree.changed({"run.sh": b"true\n"})), tree)
 
 
 FIX = b"+    return a + b\r\n"
