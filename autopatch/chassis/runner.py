@@ -266,16 +266,16 @@ class Runner:
         self, incident_id: str, stored: Stored, error: RetryLater | Unavailable, *, since: datetime, key: str
     ) -> None:
         on, after_s = (error.on, error.after_s) if isinstance(error, RetryLater) else (error.service, self._retry_s)
+        why = f"{error.reason} ({error.tip})" if error.tip else error.reason
         logger.info("waiting", room=self.room.name, incident=incident_id, on=on, reason=error.reason)
         incident = await self._log.load(incident_id)
         began = waiting_since(incident, self.room.name, on)
         cause = stored.envelope.event_id
         with suppress(Conflict, ContractError), scope(self._tracer, incident.id, stored.headers):
             if began is None or began < since:
-                note = ev.Waiting(on=on, reason=error.reason, room=self.room.name, tip=error.tip)
+                note = ev.Waiting(on=on, reason=why, room=self.room.name)
                 await self._log.append(incident, [note], by=self.room.name, caused_by=cause, key=key)
             elif self._clock.now() - began > self._waiting_limit and not self.room.historian:
-                why = f"{error.reason} ({error.tip})" if error.tip else error.reason
                 reason = f"waited {self._waiting_limit.total_seconds():.0f} s for {on}: {why}"
                 escalated = ev.Escalated(reason=reason, room=self.room.name)
                 await self._log.append(incident, [escalated], by=self.room.name, caused_by=cause)

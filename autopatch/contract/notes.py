@@ -48,4 +48,3 @@ class Waiting(Event):
     on: str = Field(description="what is missing: nats, prometheus, docker, qdrant, model, policy, target")
     reason: str
     room: str
-    tip: str = Field(default="", description="what a person may try")

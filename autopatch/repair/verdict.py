@@ -17,7 +17,7 @@ TIPS: Mapping[Kind, str] = {
     "flaky": "make those tests steady, or leave them out of the command",
     "format_error": "another model: this one's answers could not be read",
     "no_fix_found": "narrow the fault down by one more test that fails; or ask a larger model",
-    "sandbox_unavailable": "start a Docker engine, or name one that runs with DOCKER_HOST; `autopatch doctor` looks",
+    "sandbox_unavailable": "see to what it names; `autopatch doctor` looks whether an engine answers",
 }
 """What a person may try next."""
 ALONE = "let a model try too: `autopatch repair --model local`, or the gateway's AUTOPATCH_LLM_MODE"
@@ -48,10 +48,7 @@ def verdict_of(incident: Incident, trace: str = "") -> RepairVerdict | None:
 
 
 def _tip(kind: Kind, incident: Incident, use: ModelUse | None) -> str:
-    """Where a person or the policy said no there is nothing to try: that was the answer. Who misses a thing knows what helps."""
-    waited = _waited(incident)
-    if kind == "sandbox_unavailable" and waited and waited.tip:
-        return waited.tip
+    """Where a person or the policy said no there is nothing to try: that was the answer."""
     if kind != "no_fix_found":
         return TIPS.get(kind, "")
     if incident.last(ev.Undiagnosed):

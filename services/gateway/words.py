@@ -39,7 +39,7 @@ _LINES: dict[type[ev.Event], Callable[..., str]] = {
     ev.NotRecovered: lambda e: f"not recovered: {e.reason}",
     ev.Inconclusive: lambda e: f"neither proven nor refuted: {e.reason}",
     ev.LessonRecorded: lambda e: f"{f'lesson {e.lesson_id}' if e.lesson_id else 'no lesson'}: {e.summary or e.outcome}",
-    ev.Waiting: lambda e: f"{e.room} waits for {e.on}: {e.reason}" + (f" ({e.tip})" if e.tip else ""),
+    ev.Waiting: lambda e: f"{e.room} waits for {e.on}: {e.reason}",
     ev.Escalated: lambda e: f"{'CRITICAL: ' if e.critical else ''}a person is needed: {e.reason}",
     ev.Cancelled: lambda e: f"{e.person} cancelled" + (f": {e.reason}" if e.reason else ""),
     ev.Reopened: lambda e: f"{e.person} reopened" + (f": {e.reason}" if e.reason else ""),

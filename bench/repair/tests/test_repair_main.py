@@ -70,5 +70,5 @@ def test_a_container_judges_as_a_process_does_and_is_gone_afterwards() -> None:
         assert green.code == 0 and "1 passed" in green.stdout
         late = at.box.run({"x.py": b"while True: pass\n"}, ("python3", "x.py"), 2)
         assert late.code is None
-        names = [container.name or "" for container in DockerClient(at.host).containers.list(all=True)]
+        names = [container.name or "" for container in DockerClient(at.host).containers.list(all=True, ignore_removed=True)]
         assert not [name for name in names if name.startswith("bench-repair-")]

@@ -72,7 +72,7 @@ def make(engine: Engine, name: str, *, patience_s: float = 15, reload_signal: st
 
 
 def names(client: DockerClient, name: str) -> list[str]:
-    return sorted(c.name or "" for c in client.containers.list(all=True, filters={"name": name}))
+    return sorted(c.name or "" for c in client.containers.list(all=True, ignore_removed=True, filters={"name": name}))
 
 
 async def well(target: ContainerOfTarget) -> Any:

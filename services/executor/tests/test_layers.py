@@ -120,7 +120,7 @@ async def test_a_patched_release_runs_the_changed_code_whatever_was_compiled_and
     await case.hands.take_back(plan, undo, 0)
     assert await case.hands.is_undone(plan, undo, 0, NOW)
     assert client.containers.get(name).logs() == b"broken\n"
-    assert not client.containers.list(all=True, filters={"name": "autopatch-layer-"})
+    assert not client.containers.list(all=True, ignore_removed=True, filters={"name": "autopatch-layer-"})
 
 
 async def test_the_same_patch_is_laid_once_and_files_keep_their_owner_and_mode(case: Case, client: DockerClient) -> None:
@@ -146,7 +146,7 @@ async def test_a_release_whose_file_is_not_the_one_that_the_patch_was_made_for_i
         with pytest.raises(StaleTarget):
             await case.layers.build(case.target, patch, "1")
     assert not client.images.list(filters={"label": PATCHED, "reference": f"{REPOSITORY}:1-{digest(b'none')[:12]}"})
-    assert not client.containers.list(all=True, filters={"name": "autopatch-layer-"})
+    assert not client.containers.list(all=True, ignore_removed=True, filters={"name": "autopatch-layer-"})
 
 
 async def test_a_new_file_that_is_there_already_is_not_overwritten(case: Case) -> None:
@@ -172,9 +172,9 @@ async def test_what_an_executor_that_was_killed_left_is_removed_and_what_another
 ) -> None:
     left = client.containers.create(f"{REPOSITORY}:1", name=f"autopatch-layer-{name}", network_mode="none")
     await case.layers.compare(case.target, "1", SOURCE)
-    assert left in client.containers.list(all=True)
+    assert left in client.containers.list(all=True, ignore_removed=True)
     await Layers(engine, case.blobs, left_s=-60).compare(case.target, "1", SOURCE)
-    assert left not in client.containers.list(all=True)
+    assert left not in client.containers.list(all=True, ignore_removed=True)
 
 
 async def test_a_release_that_is_not_on_the_engine_and_a_tag_that_grows_too_long_are_refused(case: Case) -> None:
