@@ -29,6 +29,15 @@ class Wishes:
     request: bool = False
     remote: str = "origin"
 
+    @property
+    def any(self) -> bool:
+        """Was anything asked for beside the verdict?"""
+        return bool(self.output or self.apply or self.branch or self.request)
+
+    def named(self, incident: str) -> str:
+        """The branch's name."""
+        return self.branch if self.branch not in ("", AUTO) else f"{AUTO}{incident}"
+
     def check(self, taken: Snapshot, environment: Mapping[str, str]) -> None:
         """Raises OperatorError for what could not be done in the end, before anybody waits for it."""
         if self.output and not os.path.isdir(self.output.parent):
@@ -39,7 +48,7 @@ class Wishes:
             what = f"{taken.folder} has no commit that a branch could begin from"
             raise OperatorError(what, tip="git init, git add, git commit")
         if self.branch or self.request:
-            free(taken.folder, self.branch if self.branch not in ("", AUTO) else f"{AUTO}new", environment)
+            free(taken.folder, self.named("new"), environment)
         if self.request:
             found = remote_of(taken.folder, self.remote, load(ForgeSettings), environment)
             if not found.token.get_secret_value():
@@ -119,7 +128,7 @@ def _write(output: Path, diff: bytes) -> None:
 
 def _branch(wishes: Wishes, result: Result, taken: Snapshot, environment: Mapping[str, str]) -> tuple[str, str]:
     found = result.verdict
-    name = wishes.branch if wishes.branch not in ("", AUTO) else f"{AUTO}{found.incident}"
+    name = wishes.named(found.incident)
     message = message_of(_subject(result), _body(result), incident=found.incident, trace=found.trace)
     commit = commit_on_branch(
         taken.folder, result.diff, taken.commit, name, message, at=datetime.now(UTC), environment=environment

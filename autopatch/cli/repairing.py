@@ -81,7 +81,7 @@ def _ended(
     finally:
         for line in delivered.lines():
             out.say((line, "bold"))
-    if not fixed and not out.json and options.wishes != Wishes(remote=options.wishes.remote):
+    if options.wishes.any and not fixed and not out.json:
         out.note("there is no fix: nothing was written, committed or applied")
     if out.json:
         told = {name: value for name, value in asdict(delivered).items() if value}

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from autopatch.repair.edits import EditError
-from autopatch.repair.tree import Tree, fixed, unfit_path
+from autopatch.repair.tree import PROVES, Tree, fixed, unfit_path
 
 NEAR = 0.8
 """Least similarity (difflib ratio, 0 to 1) of a misspelt path to the file that is meant."""
@@ -170,15 +170,19 @@ def _shadows(path: str) -> bool:
 
 def untouchable(path: str, tree: Tree) -> str:
     """Why a patch may not touch this path, in a few words; '' when it may. `tree` is the snapshot."""
-    if why := unfit_path(path):
-        return why
-    if is_test(path):
-        return "belongs to the tests"
-    if steers_tools(path, tree):
-        return "steers the tools that judge the patch"
-    if why := fixed(tree).get(path, ""):
-        return why
-    return "" if path in tree else _unfit_new(path, tree)
+    return unfit_path(path) or guarded(path, tree) or ("" if path in tree else _unfit_new(path, tree))
+
+
+def guarded(path: str, tree: Tree) -> str:
+    """Why a patch is judged by the snapshot's own content of this path, in a few words; '' when it is not."""
+    if proves(path, tree):
+        return PROVES
+    return "steers the tools that judge the patch" if steers_tools(path, tree) else fixed(tree).get(path, "")
+
+
+def proves(path: str, tree: Tree) -> bool:
+    """Is it a test by its name, or because the test command or its runner's settings say so?"""
+    return is_test(path) or fixed(tree).get(path) == PROVES
 
 
 def _unfit_new(path: str, tree: Tree) -> str:

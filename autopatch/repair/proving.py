@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Any
 
-from autopatch.repair.tree import Files, Tree
+from autopatch.repair.tree import PROVES, Files, Tree
 
 _INI = ("pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg")
 _TOML = ("pytest.toml", ".pytest.toml", "pyproject.toml")
@@ -26,7 +26,7 @@ def for_repair(tree: Files, command: Sequence[str]) -> Files:
     words = _words(tree, command)
     words += tuple(_settings(tree, "addopts"))
     proving = {*_named(tree, words), *_modules(tree, words), *_by_pattern(tree, words)}
-    return Files(tree, tree.executable, {**tree.fixed, **dict.fromkeys(proving, "belongs to the tests")})
+    return Files(tree, tree.executable, {**tree.fixed, **dict.fromkeys(proving, PROVES)})
 
 
 def _words(tree: Tree, command: Sequence[str]) -> tuple[str, ...]:
@@ -49,19 +49,19 @@ def _split(text: str) -> list[str]:
 
 
 def _settings(tree: Tree, name: str) -> Iterator[str]:
-    """Words of a setting of pytest's, of all files that it might be read from."""
-    for file in _INI:
-        reader = configparser.ConfigParser(interpolation=None, strict=False)
+    """Words of a setting of pytest's, of all files that it might be in; of one that cannot be read every word counts."""
+    for file in (*_INI, *_TOML):
+        text = tree.get(file, b"").decode(errors="replace")
         try:
-            reader.read_string(tree.get(file, b"").decode(errors="replace"))
-        except configparser.Error:
-            continue
-        yield from (word for at, section in reader.items() if "pytest" in at for word in _split(section.get(name, "")))
-    for file in _TOML:
-        try:
-            yield from _values(tomllib.loads(tree.get(file, b"").decode(errors="replace")), name)
-        except tomllib.TOMLDecodeError:
-            continue
+            yield from _values(tomllib.loads(text), name) if file in _TOML else _options(text, name)
+        except (configparser.Error, tomllib.TOMLDecodeError):
+            yield from _split(text)
+
+
+def _options(text: str, name: str) -> Iterator[str]:
+    reader = configparser.ConfigParser(interpolation=None, strict=False)
+    reader.read_string(text)
+    yield from (word for at, section in reader.items() if "pytest" in at for word in _split(section.get(name, "")))
 
 
 def _values(table: dict[str, Any], name: str) -> Iterator[str]:

@@ -15,7 +15,8 @@ Tree = Mapping[str, bytes]
 FILES = 100_000
 FILE_BYTES = 8 * 1024**2
 TOTAL_BYTES = 96 * 1024**2
-LINK = "is the copy of a link"
+LINK, PROVES = "is the copy of a link", "belongs to the tests"
+"""Why a file is fixed."""
 _ASCII = bytes(range(128))
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.M)
 _HFS_IGNORES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")

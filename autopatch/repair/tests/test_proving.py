@@ -38,6 +38,7 @@ CODE = {"wallet.py": b"def put():\n    return 1\n", "src/lib/__init__.py": b"", 
     ("npm test", {"package.json": b'{"scripts": {"test": "node check.mjs"}}', "check.mjs": b""}, {"check.mjs"}),
     ("npm test", {"package.json": b"{"}, set()),
     ("pytest -q", {"pytest.ini": b"nothing", "pyproject.toml": b"[", "setup.cfg": b"\xff["}, set()),
+    ("pytest -q", {"pytest.ini": b"python_files = check_*.py\n", "check_a.py": TEST}, {"check_a.py"}),
     ('pytest -q "', {}, set()),
 ])
 def test_what_the_command_or_its_settings_name(command: str, files: dict[str, bytes], proving: set[str]) -> None:

@@ -15,7 +15,7 @@ from autopatch.contract.errors import Refused, Unavailable
 from autopatch.repair.diffs import parse_diff
 from autopatch.repair.forgeries import suspicions
 from autopatch.repair.patch_policy import refusals
-from autopatch.repair.paths import is_test, steers_tools
+from autopatch.repair.paths import guarded
 from autopatch.repair.tree import FILE_BYTES, Files, unfit_path
 from services.executor.adapters.workshop.batch import Changes, Run
 
@@ -36,7 +36,7 @@ def restored(trial: Trial, tree: Files) -> Run:
         why = unfit_path(change.path)
         if why:
             return Run(trial.id, 0, {}, f"refused: {change.path!r} {why}")
-        if not is_test(change.path) and not steers_tools(change.path, tree) and change.path not in tree.fixed:
+        if not guarded(change.path, tree):
             content = _content(change)
             if isinstance(content, str):
                 return Run(trial.id, 0, {}, f"refused: {change.path!r} {content}")

@@ -14,7 +14,7 @@ from autopatch.contract.lifecycle import Incident
 from autopatch.repair.applying import EditError, apply_answer
 from autopatch.repair.diffs import apply_diff
 from autopatch.repair.judging import Baseline
-from autopatch.repair.paths import is_test
+from autopatch.repair.paths import proves
 from autopatch.repair.tree import Files
 from services.planner.adapters.gate.candidate import Changes, key_of
 from services.planner.ports import Failure
@@ -37,7 +37,7 @@ class Case:
     @property
     def tests(self) -> Mapping[str, bytes]:
         """The files that are tests."""
-        return {path: data for path, data in self.tree.items() if is_test(path) or path in self.tree.fixed}
+        return {path: data for path, data in self.tree.items() if proves(path, self.tree)}
 
 
 @dataclass(frozen=True)
