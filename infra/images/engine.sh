@@ -32,7 +32,7 @@ run_folder() { # DIR
 ours() { # DIR
   local pid
   pid=$(cat "$(run_folder "$1")/dockerd.pid" 2>/dev/null) || return 1
-  tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -qF -- "--data-root $1/data " && echo "$pid"
+  { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF -- "--data-root $1/data " && echo "$pid"
 }
 
 install_engine() {
